@@ -1,0 +1,41 @@
+"""emorl: discovers the objects in images without labels (EfficientMORL, Emami et al., ICML 2021).
+
+>>> model = emorl.load("runs/demo")
+>>> slots = model.decompose(images)  # images (B, 3, H, W) in [0, 1]
+>>> slots.masks, slots.components, slots.slots
+"""
+
+from __future__ import annotations
+
+from emorl.data import DATASETS, DataConfig, open_dataset
+from emorl.errors import UserError
+from emorl.evaluation.evaluate import Scores, evaluate
+from emorl.models import MODELS, build
+from emorl.models.base import Model
+from emorl.presets import PRESETS
+from emorl.pretrained import load
+from emorl.training.run import RunConfig, TrainConfig
+from emorl.training.trainer import train
+from emorl.types import Decomposition, Outcome, Scene
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DATASETS",
+    "MODELS",
+    "PRESETS",
+    "DataConfig",
+    "Decomposition",
+    "Model",
+    "Outcome",
+    "RunConfig",
+    "Scene",
+    "Scores",
+    "TrainConfig",
+    "UserError",
+    "build",
+    "evaluate",
+    "load",
+    "open_dataset",
+    "train",
+]

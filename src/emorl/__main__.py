@@ -1,0 +1,5 @@
+"""python -m emorl"""
+
+from emorl.cli import main
+
+main()

@@ -1,0 +1,303 @@
+"""The command line: emorl train | evaluate | decompose | data | list."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import field, make_dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from emorl.data import DATASETS, DataConfig, Split, open_dataset
+from emorl.data.stored import store
+from emorl.errors import UserError, nearest
+from emorl.evaluation.evaluate import Scores, evaluate
+from emorl.models import MODELS
+from emorl.models.base import Model
+from emorl.presets import PRESETS
+from emorl.pretrained import load_with_config
+from emorl.probability import noise_from, noise_per_image
+from emorl.report.images import (
+    decomposition_row,
+    grid,
+    read_image,
+    save_decomposition,
+    save_picture,
+    scene_row,
+)
+from emorl.training.checkpoint import make_directory, write_json
+from emorl.training.run import RunConfig
+from emorl.training.trainer import Interrupted, train
+
+DESCRIPTION = """Discovers the objects in images without labels. Begin with `emorl list`, then
+`emorl train efficient-morl/tetrominoes-fast --out runs/a` and `emorl evaluate runs/a`."""
+
+Commands = Mapping[str, Callable[..., None]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command. A user's mistake is one line on stderr and exit status 2."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    warnings.showwarning = lambda message, *_, **__: print(f"emorl: {message}", file=sys.stderr)
+    try:
+        if arguments[:1] == ["train"] and arguments[1:] and not arguments[1].startswith("-"):
+            return train_command(arguments[1], arguments[2:])
+        if arguments[:1] == ["data"]:
+            actions: Commands = {"preview": preview_command, "store": store_command}
+            return dispatch(actions, arguments[1:], prog="emorl data", description=data_command.__doc__ or "")
+        commands: Commands = {
+            "train": train_help,
+            "evaluate": evaluate_command,
+            "decompose": decompose_command,
+            "data": data_command,
+            "list": list_command,
+        }
+        dispatch(commands, arguments, prog="emorl", description=DESCRIPTION)
+    except UserError as error:
+        print(f"emorl: {error}", file=sys.stderr)
+        sys.exit(2)
+    except Interrupted as stop:
+        sys.exit(128 + stop.signum)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def dispatch(commands: Commands, arguments: Sequence[str], *, prog: str, description: str) -> None:
+    tyro.extras.subcommand_cli_from_dict(
+        dict(commands),
+        prog=prog,
+        description=description,
+        args=arguments,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+
+
+def resolve(name: str) -> RunConfig:
+    """Returns the preset of that name, or the configuration in that file."""
+    if name in PRESETS:
+        return PRESETS[name]
+    if name.endswith(".json") or Path(name).exists():
+        return RunConfig.read(Path(name))
+    raise UserError(f"There is no preset {name!r}{nearest(name, PRESETS)}")
+
+
+def train_command(name: str, arguments: Sequence[str]) -> None:
+    """Trains with the named settings, each of which can be overridden: the options follow the model of the preset."""
+    run = resolve(name)
+    settings = make_dataclass(
+        "Train",
+        [
+            ("out", Path),
+            ("resume", bool, field(default=False)),
+            ("model", type(run.model), field(default=run.model)),
+            ("data", DataConfig, field(default=run.data)),
+            ("train", type(run.train), field(default=run.train)),
+        ],
+    )
+    settings.__doc__ = f"""Train {name}.
+
+    Args:
+        out: Run directory: configuration, metrics, checkpoints and weights go there.
+        resume: Continue the run in that directory.
+    """
+    given: Any = tyro.cli(
+        settings, args=arguments, prog=f"emorl train {name}", config=(tyro.conf.FlagCreatePairsOff,)
+    )
+    train(RunConfig(given.model, given.data, given.train), given.out, resume=given.resume)
+
+
+def train_help(preset: tyro.conf.Positional[str], out: Path, resume: bool = False) -> None:
+    """Learn to decompose images; `emorl train PRESET --help` lists every setting.
+
+    Args:
+        preset: A name from `emorl list`, or a config.json. It comes first.
+        out: Run directory: configuration, metrics, checkpoints and weights go there.
+        resume: Continue the run in that directory.
+    """
+    raise UserError(f"Name the preset first: emorl train {preset} --out {out}")
+
+
+def evaluate_command(
+    run: tyro.conf.Positional[Path],
+    slots: int | None = None,
+    steps: int | None = None,
+    images: int | None = None,
+    seed: int = 0,
+    split: Split = "test",
+    json: bool = False,
+    picture: Path | None = None,
+) -> None:
+    """Score a trained model on held-out scenes; the scores also go to RUN/scores.json.
+
+    Args:
+        run: Run directory of a training.
+        slots: K, number of slots; as trained if left out.
+        steps: I, refinement steps; as configured if left out.
+        images: Number of scenes; all of the split if left out.
+        seed: Of the posterior samples.
+        split: Which scenes.
+        json: Print one JSON object instead of a table.
+        picture: Draw the first eight scenes, taken apart, into this PNG.
+    """
+    model, config = load_with_config(run)
+    scenes = open_dataset(config.data, split)
+    with progress_bar("evaluating") as progress:
+        scores = evaluate(
+            model, scenes, num_slots=slots, num_steps=steps, images=images, seed=seed, progress=progress
+        )
+    report(scores, as_json=json)
+    if picture is not None:
+        rows = []
+        for index in range(min(8, len(scenes))):
+            x = scenes[index].image
+            with noise_from(noise_per_image([index])):
+                rows.append(decomposition_row(x, model.decompose(x[None], num_slots=slots, num_steps=steps)))
+        save_picture(grid(rows), picture)
+        say(f"Drew {picture}: image, reconstruction, segmentation, and one panel per slot.")
+    try:
+        write_json(run / "scores.json", {"split": split, **scores.to_dict()})
+    except UserError as error:
+        warnings.warn(str(error), stacklevel=1)
+
+
+def report(scores: Scores, *, as_json: bool) -> None:
+    summary = scores.summary()
+    if as_json:
+        print(json.dumps(summary))
+        return
+    for name in scores.values:
+        print(f"{name:<18} {scores.mean(name):12.5g}  ± {scores.standard_error(name):.2g}")
+    print("  ".join(f"{name} {value}" for name, value in scores.settings.items()))
+
+
+def decompose_command(
+    run: tyro.conf.Positional[Path],
+    images: tyro.conf.Positional[tuple[Path, ...]],
+    out: Path,
+    slots: int | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+) -> None:
+    """Take images apart: a PNG with one panel per slot, and the arrays as .npz, for each.
+
+    Args:
+        run: Run directory of a training.
+        images: Image files of the size the model was trained on.
+        out: Folder for the results.
+        slots: K, number of slots; as trained if left out.
+        steps: I, refinement steps; as configured if left out.
+        seed: Of the posterior samples.
+    """
+    if not images:
+        raise UserError("Name at least one image: emorl decompose RUN IMAGE... --out DIR")
+    model, _ = load_with_config(run)
+    loaded = [open_image(path, model) for path in images]  # all of them first: nothing is half done
+    make_directory(out)
+    for number, (path, x) in enumerate(zip(images, loaded, strict=True)):
+        with noise_from(noise_per_image([seed])):
+            parts = model.decompose(x[None], num_slots=slots, num_steps=steps)
+        is_taken = path.stem in {other.stem for other in images[:number]}
+        target = out / (f"{path.stem}-{number}" if is_taken else path.stem)
+        save_decomposition(target, x, parts)
+        say(f"{path} -> {target}.png, {target}.npz")
+
+
+def open_image(path: Path, model: Model) -> torch.Tensor:
+    """Reads an image that fits `model`, or says why it does not."""
+    x = read_image(path)
+    size = model.config.image_size
+    if x.shape[-2:] != (size, size):
+        raise UserError(f"{path} is {x.shape[-1]}x{x.shape[-2]}; this model takes {size}x{size} images.")
+    return x
+
+
+def preview_command(
+    name: tyro.conf.Positional[str], out: Path, split: Split = "train", count: int = 8, seed: int = 0
+) -> None:
+    """Draw scenes with their segmentation.
+
+    Args:
+        name: One of the data sets of `emorl list`.
+        out: The PNG to write.
+        split: Which scenes.
+        count: How many.
+        seed: Of the generator.
+    """
+    scenes = open_dataset(DataConfig(name, seed=seed), split)
+    rows = [scene_row(scenes[index]) for index in range(min(at_least_one(count), len(scenes)))]
+    save_picture(grid([list(chain(*rows[first : first + 4])) for first in range(0, len(rows), 4)]), out)
+    say(f"Drew {out}: image and segmentation of {len(rows)} scenes.")
+
+
+def store_command(
+    name: tyro.conf.Positional[str],
+    out: Path,
+    count: int = 60_640,
+    seed: int = 0,
+    workers: int = os.cpu_count() or 1,
+) -> None:
+    """Make scenes once and keep them, for --data.path. Can be interrupted and run again.
+
+    Args:
+        name: One of the data sets of `emorl list`.
+        out: The folder to write.
+        count: How many scenes; the default holds all splits.
+        seed: Of the generator.
+        workers: Processes; their number does not change the result.
+    """
+    if name not in DATASETS:
+        raise UserError(f"There is no data set {name!r}{nearest(name, DATASETS)}")
+    dataset = DATASETS[name](seed=seed, length=at_least_one(count))
+    make_directory(out.parent)
+    with progress_bar("storing") as progress:
+        store(dataset, out, workers=workers, progress=progress)
+    say(f"Stored {count} scenes. Use them with --data.path {out}")
+
+
+def at_least_one(count: int) -> int:
+    if count < 1:
+        raise UserError(f"--count must be at least 1, not {count}.")
+    return count
+
+
+def data_command() -> None:
+    """Look at scenes (emorl data preview), or make them once and keep them (emorl data store)."""
+
+
+def list_command() -> None:
+    """Name the models, data sets and presets there are."""
+    print("models")
+    for name, model in MODELS.items():
+        print(f"  {name:<34} {(model.__doc__ or '').splitlines()[0]}")
+    print("data sets")
+    for name, dataset in DATASETS.items():
+        print(f"  {name:<34} {dataset(length=1).info.description}")
+    print("presets")
+    for name, run in PRESETS.items():
+        print(f"  {name:<34} {run.train.steps} steps of {run.train.batch_size} images")
+
+
+def say(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal, nothing elsewhere. Yields a function of (done, total)."""
+    console = Console(stderr=True)
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,89 @@
+"""Strict dataclass <-> dict <-> JSON: a typo in a config is an error, not a default."""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from emorl.errors import UserError, nearest
+
+T = TypeVar("T")
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Returns `config` as plain JSON values; every field is written, so a file says all there is to know."""
+
+    def plain(value: Any) -> Any:
+        if is_dataclass(value):
+            return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return [plain(item) for item in value] if isinstance(value, tuple) else value
+
+    return plain(config)  # type: ignore[no-any-return]
+
+
+def from_dict(cls: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
+    """Builds `cls`; fields left out keep their defaults. Raises UserError naming the culprit's path."""
+    if not isinstance(values, Mapping):
+        raise UserError(f"{path or cls.__name__} must be a group of settings, not {values!r}.")
+    hints = get_type_hints(cls)
+    names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    for name in values:
+        if name not in names:
+            raise UserError(f"{join(path, name)} is not a setting of {cls.__name__}{nearest(name, names)}")
+    return cls(**{name: convert(hints[name], value, join(path, name)) for name, value in values.items()})
+
+
+def convert(expected: Any, value: Any, path: str) -> Any:
+    """Returns `value` as the type `expected`, or raises UserError."""
+    origin, arguments = get_origin(expected), get_args(expected)
+    if is_dataclass(expected) and isinstance(expected, type):
+        return from_dict(expected, value, path=path)
+    if origin is Literal:
+        if value not in arguments:
+            raise UserError(f"{path} must be one of {', '.join(map(repr, arguments))}, not {value!r}.")
+        return value
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        (inner,) = (argument for argument in arguments if argument is not type(None))
+        return convert(inner, value, path)
+    if origin is tuple:
+        return convert_tuple(arguments, value, path)
+    if expected is float and type(value) is int:
+        return float(value)
+    if type(value) is not expected:  # not isinstance: True is no number
+        raise UserError(f"{path} must be of type {expected.__name__}, not {value!r}.")
+    return value
+
+
+def convert_tuple(arguments: tuple[Any, ...], value: Any, path: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise UserError(f"{path} must be a list, not {value!r}.")
+    kinds = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else list(arguments)
+    if len(kinds) != len(value):
+        raise UserError(f"{path} must have {len(kinds)} entries, not {len(value)}.")
+    return tuple(
+        convert(kind, item, f"{path}[{index}]")
+        for index, (kind, item) in enumerate(zip(kinds, value, strict=True))
+    )
+
+
+def join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else str(name)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads a JSON object, or raises UserError naming the file and what is wrong with it."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"Cannot read {path}: {error.strerror}.") from None
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON: {error}.") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path} must hold a JSON object, not a {type(values).__name__}.")
+    return values

@@ -1,0 +1,65 @@
+"""SceneDataset: what every source of scenes looks like to training and evaluation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from emorl.types import Scene
+
+FactorKind = Literal["discrete", "continuous"]
+Array = np.ndarray[Any, np.dtype[Any]]
+Arrays = dict[str, Array]  # "image" (H, W, 3) uint8, "segmentation" (H, W) uint8, and a row for each factor
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What is known of all scenes of a dataset."""
+
+    name: str
+    image_size: int
+    max_objects: int
+    factors: Mapping[str, FactorKind]
+    description: str = ""
+    origin: str = ""  # what the scenes are a function of, e.g. "seed 0"
+
+
+class SceneDataset(ABC):
+    """A finite sequence of scenes: numpy inside, tensors at the door."""
+
+    info: DatasetInfo
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def arrays(self, index: int) -> Arrays:
+        """Returns scene `index` as 8-bit image and segmentation, and factors."""
+
+    def __getitem__(self, index: int) -> Scene:
+        if not 0 <= index < len(self):
+            raise IndexError(f"scene {index} of {len(self)}")
+        arrays = self.arrays(index)
+        image = torch.from_numpy(np.ascontiguousarray(arrays["image"].transpose(2, 0, 1))).float().div_(255)
+        segmentation = torch.from_numpy(arrays["segmentation"].astype(np.int64))
+        factors = {name: torch.from_numpy(np.array(arrays[name])) for name in self.info.factors}
+        return Scene(image, segmentation, factors)
+
+
+class SceneRange(SceneDataset):
+    """Scenes start..stop-1 of another dataset: a split."""
+
+    def __init__(self, scenes: SceneDataset, start: int, stop: int) -> None:
+        self.scenes, self.start, self.stop = scenes, start, stop
+        self.info = scenes.info
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def arrays(self, index: int) -> Arrays:
+        return self.scenes.arrays(self.start + index)

@@ -1,0 +1,92 @@
+"""evaluate(): scores of a model on scenes, image by image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from emorl.data.base import SceneDataset
+from emorl.data.loading import in_order
+from emorl.errors import UserError
+from emorl.evaluation.segmentation import adjusted_rand_index
+from emorl.models.base import Model
+from emorl.probability import noise_from, noise_per_image
+from emorl.types import Outcome, Scene
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of one model on some scenes."""
+
+    values: dict[str, Tensor]  # name -> one value per image
+    settings: dict[str, Any]  # how they came about
+
+    def mean(self, name: str) -> float:
+        return float(self.values[name].mean())
+
+    def standard_error(self, name: str) -> float:
+        values = self.values[name]
+        return float(values.std() / len(values) ** 0.5) if len(values) > 1 else 0.0
+
+    def summary(self) -> dict[str, Any]:
+        """Means over images, and the settings: what `evaluate --json` prints."""
+        return {name: self.mean(name) for name in self.values} | self.settings
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary, standard errors, and every single value."""
+        errors = {name: self.standard_error(name) for name in self.values}
+        per_image = {name: values.tolist() for name, values in self.values.items()}
+        return self.summary() | {"standard_error": errors, "per_image": per_image}
+
+
+def evaluate(
+    model: Model,
+    scenes: SceneDataset,
+    *,
+    num_slots: int | None = None,
+    num_steps: int | None = None,
+    images: int | None = None,
+    seed: int = 0,
+    batch_size: int = 32,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Scores:
+    """Scores one posterior sample of each of the first `images` scenes; their noise is a function of (seed, scene)."""
+    count = len(scenes) if images is None else min(images, len(scenes))
+    if count < 1:
+        raise UserError("At least one image is needed for an evaluation.")
+    if scenes.info.image_size != model.config.image_size:
+        raise UserError(
+            f"The model takes images of {model.config.image_size} pixels a side; "
+            f"{scenes.info.name} has {scenes.info.image_size}."
+        )
+    device = next(model.parameters()).device
+    batches = []
+    for indices, batch in in_order(scenes, batch_size, limit=count):
+        batch = batch.to(device)
+        with noise_from(noise_per_image([seed * 1_000_003 + index for index in indices])):
+            outcome = model.infer(batch.image, num_slots=num_slots, num_steps=num_steps)
+        batches.append(score_batch(outcome, batch))
+        progress(indices[-1] + 1, count)
+    values = {name: torch.cat([batch[name] for batch in batches]) for name in batches[0]}
+    settings = {
+        "images": count,
+        "num_slots": model.config.num_slots if num_slots is None else num_slots,
+        "num_steps": getattr(model.config, "num_steps", None) if num_steps is None else num_steps,
+        "seed": seed,
+    }
+    return Scores(values, settings)
+
+
+def score_batch(outcome: Outcome, scenes: Scene) -> dict[str, Tensor]:
+    """Returns name -> (B,), on the CPU."""
+    answer = outcome.steps[-1]
+    scores = {
+        "ari": adjusted_rand_index(answer.segmentation, scenes.segmentation),
+        "mse": (answer.image - scenes.image).square().mean(dim=(1, 2, 3)),
+    }
+    terms = {name: term.expand(len(scenes.image)) for name, term in outcome.terms.items()}
+    return {name: values.float().cpu() for name, values in {**scores, **terms}.items()}

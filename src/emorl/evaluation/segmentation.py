@@ -1,0 +1,34 @@
+"""Agreement of predicted and true segmentations."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def adjusted_rand_index(predicted: Tensor, true: Tensor, *, ignore: int | None = 0) -> Tensor:
+    """Agreement of two segmentations (B, H, W), corrected for chance: 1 is perfect, 0 is random. Returns (B,).
+
+    Pixels whose true id is `ignore` are left out; the benchmark leaves out the background, id 0. As in scikit-learn,
+    the score is 1 where both put all pixels into one group or each into its own, and where no pixel is left.
+    """
+    if predicted.shape != true.shape:
+        raise ValueError(f"segmentations differ in shape: {tuple(predicted.shape)} and {tuple(true.shape)}")
+    counts = contingency(predicted.flatten(1).long(), true.flatten(1).long(), ignore)
+    pairs = counts.square().sum(dim=(1, 2)) - counts.sum(dim=(1, 2))  # twice the pairs together in both
+    a, b = counts.sum(dim=2), counts.sum(dim=1)
+    n = a.sum(dim=1)
+    in_predicted, in_true = (a * (a - 1)).sum(dim=1), (b * (b - 1)).sum(dim=1)
+    expected = in_predicted * in_true / (n * (n - 1)).clamp_min(1)
+    best = (in_predicted + in_true) / 2
+    is_trivial = (in_predicted == pairs) & (in_true == pairs)  # no pair on which they disagree
+    return torch.where(is_trivial, 1.0, (pairs - expected) / torch.where(is_trivial, 1.0, best - expected))
+
+
+def contingency(predicted: Tensor, true: Tensor, ignore: int | None) -> Tensor:
+    """Counts pixels (B, P, T) of each pair of groups, in float64: products of counts must stay exact."""
+    B = len(predicted)
+    P, T = int(predicted.max()) + 1, int(true.max()) + 1
+    cells = (torch.arange(B, device=true.device)[:, None] * P + predicted) * T + true
+    kept = cells if ignore is None else cells[true != ignore]
+    return torch.bincount(kept.flatten(), minlength=B * P * T).reshape(B, P, T).double()

@@ -1,0 +1,92 @@
+"""GECO (Rezende & Viola, 2018): the KL is minimised subject to a bound on the reconstruction error.
+
+The weight of the reconstruction rises while the error is above the target and falls afterwards. It is state of the
+model, because refinement follows the gradient of the weighted loss at test time too; only `update` changes it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from emorl.errors import UserError
+
+
+@dataclass(frozen=True)
+class GecoConfig:
+    """The reconstruction to reach, said in one of three ways; with none of them GECO is off."""
+
+    target: float | None = None  # C of the paper: the NLL of a whole image
+    target_per_element: float | None = None  # the same, divided by 3 x H x W
+    target_mse: float | None = None  # the mean squared error wanted, for people
+    allow_unreachable: bool = (
+        False  # accept a target below the lowest NLL there is; the weight then grows for ever
+    )
+    step_size: float = 1e-6  # of ζ
+    decay: float = 0.99  # of the moving average of the gap to the target
+    warm_up: int = 1000  # steps of plain ELBO before ζ moves
+
+    def resolve(self, *, elements: int, sigma: float) -> float | None:
+        """Returns the target as the NLL of an image of `elements` values under a Gaussian of scale `sigma`."""
+        floor = elements * math.log(sigma)  # both likelihoods, at zero error
+        given = {
+            "target": self.target,
+            "target_per_element": None
+            if self.target_per_element is None
+            else elements * self.target_per_element,
+            "target_mse": None
+            if self.target_mse is None
+            else floor + elements * self.target_mse / (2 * sigma**2),
+        }
+        targets = {name: value for name, value in given.items() if value is not None}
+        if not targets:
+            return None
+        if len(targets) > 1:
+            raise UserError(f"GECO takes one target, not {' and '.join(targets)}: set the others to None.")
+        ((name, target),) = targets.items()
+        if target <= floor and not self.allow_unreachable:
+            raise UserError(
+                f"GECO {name} = {getattr(self, name):g} cannot be reached: with sigma {sigma:g} even a perfect "
+                f"reconstruction has an NLL of {floor:.1f} per image ({math.log(sigma):.4f} per element). "
+                f"Choose a higher one, say a target_mse of 0.001, or set allow_unreachable."
+            )
+        return target
+
+
+class Geco(nn.Module):
+    """Weighs the NLL so that the KL is minimised subject to NLL <= target."""
+
+    zeta: Tensor
+    gap: Tensor
+    updates: Tensor
+    FLOOR = 0.55  # softplus of it is 1.0055: the weight never falls below that of the ELBO (deviation 8)
+
+    def __init__(self, target: float, *, step_size: float, decay: float, warm_up: int) -> None:
+        super().__init__()
+        self.target = target
+        self.step_size = step_size
+        self.decay = decay
+        self.warm_up = warm_up
+        self.register_buffer("zeta", torch.tensor(self.FLOOR))
+        self.register_buffer("gap", torch.tensor(0.0))  # moving average of target - NLL
+        self.register_buffer("updates", torch.tensor(0))
+
+    @property
+    def weight(self) -> Tensor:
+        return torch.where(self.updates >= self.warm_up, F.softplus(self.zeta), torch.ones_like(self.zeta))
+
+    @torch.no_grad()
+    def update(self, nll: Tensor) -> None:
+        """Moves the weight, given the mean NLL per image of the batch just trained on."""
+        self.updates += 1
+        if self.updates <= self.warm_up:
+            return
+        gap = self.target - nll
+        is_first = self.updates == self.warm_up + 1
+        self.gap.copy_(gap if is_first else self.decay * self.gap + (1 - self.decay) * gap)
+        if not is_first:
+            self.zeta.copy_((self.zeta - self.step_size * self.gap).clamp_min(self.FLOOR))

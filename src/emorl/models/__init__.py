@@ -1,0 +1,22 @@
+"""MODELS, by name; build(config) turns a model's config into a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from emorl.models.base import Model
+from emorl.models.efficient_morl import EfficientMORL
+
+MODELS: dict[str, type[Model]] = {
+    "efficient-morl": EfficientMORL,
+}
+
+
+def kind_of(config: Any) -> str:
+    """The name in MODELS of the model that `config` configures."""
+    return next(name for name, model in MODELS.items() if model.Config is type(config))
+
+
+def build(config: Any) -> Model:
+    """Returns a freshly initialised model."""
+    return MODELS[kind_of(config)](config)

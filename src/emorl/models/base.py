@@ -1,0 +1,74 @@
+"""Model: the contract behind which training, evaluation, reports and the explorer see every system alike."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from emorl.errors import UserError
+from emorl.types import Decomposition, Outcome
+
+
+class Model(nn.Module, ABC):
+    """Explains images by K slots. Training, evaluation, reports and the explorer know nothing more."""
+
+    Config: ClassVar[type]  # the frozen dataclass that `build` turns into this model
+    config: Any  # an instance of it; has at least `image_size` and `num_slots`
+
+    @abstractmethod
+    def forward(
+        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+    ) -> Outcome:
+        """Infers slots for `x` (B, 3, H, W) and scores them.
+
+        `None` means "as configured". A model raises UserError for a budget it cannot honour, e.g. Slot MLP asked for
+        another number of slots. With `trace`, intermediate beliefs are decoded into `steps` as well, at extra cost.
+        """
+
+    @abstractmethod
+    def decode(self, slots: Tensor) -> Decomposition:
+        """Renders `slots` (B, K, D). Traversals, activeness and the explorer's sliders call this."""
+
+    def adapt(self, terms: Mapping[str, Tensor]) -> None:
+        """Changes non-gradient state after an optimiser step; `terms` are means over the global batch."""
+
+    def is_fully_used(self, num_steps: int | None) -> bool:
+        """Whether every parameter gets a gradient from a pass with this budget; data parallelism must know."""
+        return True
+
+    def infer(
+        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+    ) -> Outcome:
+        """`forward` without training: no graph survives the call."""
+        with torch.no_grad():  # not inference_mode: refinement differentiates at test time
+            outcome: Outcome = self(x, num_slots=num_slots, num_steps=num_steps, trace=trace)
+        return Outcome(outcome.loss.detach(), outcome.terms, tuple(step.detach() for step in outcome.steps))
+
+    def decompose(
+        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None
+    ) -> Decomposition:
+        """Takes images `x` (B, 3, H, W), floats in [0, 1], apart into slots."""
+        if not x.is_floating_point() or (x.numel() and not (x.amin() >= 0 and x.amax() <= 1)):
+            raise UserError(
+                f"Images are floats in [0, 1]; got {x.dtype} between {x.amin():g} and {x.amax():g}. "
+                "Divide 8-bit images by 255."
+            )
+        return self.infer(x, num_slots=num_slots, num_steps=num_steps).steps[-1]
+
+    def check_images(self, x: Tensor) -> None:
+        """Raises UserError unless `x` is a batch of images of the size this model was built for."""
+        size = self.config.image_size
+        if x.ndim != 4 or tuple(x.shape[1:]) != (3, size, size):
+            raise UserError(f"This model takes images of shape (B, 3, {size}, {size}); got {tuple(x.shape)}.")
+
+
+def budget(value: int | None, configured: int, *, minimum: int, name: str) -> int:
+    """Returns `value`, or `configured` for None; raises UserError below `minimum`."""
+    chosen = configured if value is None else value
+    if chosen < minimum:
+        raise UserError(f"{name} must be at least {minimum}, not {chosen}.")
+    return chosen

@@ -1,0 +1,1 @@
+"""Parametrised layers. They take plain arguments, never configs."""

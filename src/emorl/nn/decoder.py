@@ -1,0 +1,141 @@
+"""SpatialBroadcastDecoder: each slot paints its own picture and bids for pixels (line 25 of Algorithm 1).
+
+The first layer of every layout is linear in broadcast(z) + position, so it is applied to the position once and to each
+slot as a product with its kernel summed over space: exact, and a quarter to a third of the decoder's arithmetic saved.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from emorl.errors import UserError
+from emorl.nn.position import PositionProjection
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The layers of a decoder, and the side of the grid that a slot is broadcast to."""
+
+    grid: int
+    first: nn.Conv2d | nn.ConvTranspose2d
+    rest: list[nn.Module]
+
+
+def broadcast(image_size: int, slot_size: int, channels: int = 64) -> Layout:
+    """The paper's, as in IODINE: unpadded 3x3 convolutions that eat a margin of five pixels."""
+    rest: list[nn.Module] = [nn.ELU(inplace=True)]
+    for _ in range(3):
+        rest += [nn.Conv2d(channels, channels, 3), nn.ELU(inplace=True)]
+    return Layout(image_size + 10, nn.Conv2d(slot_size, channels, 3), [*rest, nn.Conv2d(channels, 4, 3)])
+
+
+def small(image_size: int, slot_size: int, channels: int = 32) -> Layout:
+    """The paper's for Tetrominoes: 5x5 convolutions, padded by one."""
+    rest: list[nn.Module] = [nn.ReLU(inplace=True)]
+    for _ in range(2):
+        rest += [nn.Conv2d(channels, channels, 5, padding=1), nn.ReLU(inplace=True)]
+    first = nn.Conv2d(slot_size, channels, 5, padding=1)
+    return Layout(image_size + 6, first, [*rest, nn.Conv2d(channels, 4, 3, padding=1)])
+
+
+def deconv(image_size: int, slot_size: int, channels: int = 64) -> Layout:
+    """Slot Attention's, for the memory-lean E-MORL-X-S: four transposed convolutions that double the size."""
+    if image_size % 16:
+        raise UserError(
+            f"The 'deconv' decoder needs an image size divisible by 16, not {image_size}; use 'lean'."
+        )
+
+    def double(size_in: int) -> nn.ConvTranspose2d:
+        return nn.ConvTranspose2d(size_in, channels, 5, stride=2, padding=2, output_padding=1)
+
+    rest: list[nn.Module] = [nn.ReLU(inplace=True)]
+    for _ in range(3):
+        rest += [double(channels), nn.ReLU(inplace=True)]
+    rest += [nn.ConvTranspose2d(channels, channels, 5, padding=2), nn.ReLU(inplace=True)]
+    return Layout(image_size // 16, double(slot_size), [*rest, nn.ConvTranspose2d(channels, 4, 3, padding=1)])
+
+
+def lean(image_size: int, slot_size: int, channels: int = 32) -> Layout:
+    """Ours, for CPUs: padded 3x3 convolutions at half resolution, each output holding four pixels."""
+    rest: list[nn.Module] = [nn.ELU(inplace=True)]
+    for _ in range(3):
+        rest += [nn.Conv2d(channels, channels, 3, padding=1), nn.ELU(inplace=True)]
+    rest += [nn.Conv2d(channels, 16, 3, padding=1), nn.PixelShuffle(2)]
+    return Layout(math.ceil(image_size / 2), nn.Conv2d(slot_size, channels, 3, padding=1), rest)
+
+
+LAYOUTS = {"broadcast": broadcast, "small": small, "deconv": deconv, "lean": lean}
+
+
+class SpatialBroadcastDecoder(nn.Module):
+    """Renders each slot independently, with shared weights; only the softmax over masks couples them."""
+
+    def __init__(
+        self,
+        layout: str,
+        *,
+        image_size: int,
+        slot_size: int,
+        channels: int | None = None,
+        frequencies: int = 0,
+    ) -> None:
+        super().__init__()
+        widths = {} if channels is None else {"channels": channels}
+        built = LAYOUTS[layout](image_size, slot_size, **widths)
+        self.image_size = image_size
+        self.grid = built.grid
+        self.position = PositionProjection(slot_size, frequencies=frequencies)
+        self.first = built.first
+        self.rest = nn.Sequential(*built.rest)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a third faster on CPUs
+
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Renders `z` (B, K, D). Returns log π (B, K, 1, H, W), which sum to one over K, and y (B, K, 3, H, W)."""
+        hidden = self.first_folded(z.flatten(0, 1))
+        output = self.rest(hidden)[..., : self.image_size, : self.image_size].unflatten(0, z.shape[:2])
+        components, logits = output.split([3, 1], dim=2)
+        return logits.log_softmax(dim=1), components.sigmoid()
+
+    def first_folded(self, z: Tensor) -> Tensor:
+        """Returns first(broadcast(z) + position) for `z` (BK, D)."""
+        from_position: Tensor = self.first(self.position(self.grid, self.grid))
+        if isinstance(self.first, nn.ConvTranspose2d):
+            return from_position + torch.einsum("nd,dcij->ncij", z, self.response(self.first))
+        from_z = torch.einsum("nd,cdij->ncij", z, summed_kernel(self.first))
+        H, W = from_position.shape[-2:]
+        return from_position + stretch(stretch(from_z, H, dim=-2), W, dim=-1)
+
+    def response(self, first: nn.ConvTranspose2d) -> Tensor:
+        """What the transposed convolution makes of a constant channel. Returns (D, C, h, w)."""
+        D, C = first.weight.shape[:2]
+        ones = first.weight.new_ones(1, D, self.grid, self.grid)
+        sums = F.conv_transpose2d(ones, first.weight, stride=2, padding=2, output_padding=1, groups=D)
+        return sums.reshape(D, C, *sums.shape[-2:])
+
+
+def summed_kernel(conv: nn.Conv2d) -> Tensor:
+    """What a convolution padded by p makes of a constant channel. Returns (C, D, 2p + 1, 2p + 1).
+
+    The middle is the kernel summed over space. Around it are the values at the image's border, where zero padding
+    leaves out rows and columns of the kernel: an image as large as the kernel shows all of them.
+    """
+    C, D, *size = conv.weight.shape
+    ones = conv.weight.new_ones(1, 1, *size)
+    sums = F.conv2d(ones, conv.weight.reshape(C * D, 1, *size), padding=conv.padding)
+    return sums.reshape(C, D, *sums.shape[-2:])
+
+
+def stretch(t: Tensor, size: int, *, dim: int) -> Tensor:
+    """Repeats the middle of `t` along `dim` until it is `size` long. Without borders, broadcasting does it."""
+    border = t.shape[dim] // 2
+    if border == 0:
+        return t
+    before, middle, after = t.split([border, 1, border], dim=dim)
+    shape = list(t.shape)
+    shape[dim] = size - 2 * border
+    return torch.cat([before, middle.expand(shape), after], dim=dim)

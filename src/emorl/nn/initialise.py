@@ -1,0 +1,40 @@
+"""How weights start: as in the authors' code, or scaled so that signals keep their size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from torch import nn
+
+Layer = nn.Linear | nn.Conv2d | nn.ConvTranspose2d
+
+
+def tiny(*parts: nn.Module) -> None:
+    """Xavier normal with gain 0.02, zero biases: what the authors use for nearly every layer."""
+    for layer in layers_of(parts):
+        nn.init.xavier_normal_(layer.weight, gain=0.02)
+
+
+def scaled(*parts: nn.Module) -> None:
+    """He for convolutions, Xavier for linear layers, zero biases: activations neither vanish nor explode."""
+    for layer in layers_of(parts):
+        if isinstance(layer, nn.Linear):
+            nn.init.xavier_normal_(layer.weight)
+        else:
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+
+
+def layers_of(parts: Iterable[nn.Module]) -> Iterator[Layer]:
+    """Yields every linear layer and convolution inside, its bias set to zero."""
+    for part in parts:
+        for layer in part.modules():
+            if isinstance(layer, Layer):
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
+                yield layer
+
+
+def standard_normal(module: nn.Module) -> None:
+    """Every weight and bias from N(0, 1): the authors' DualGRU. It saturates the gates at the start."""
+    for parameter in module.parameters():
+        nn.init.normal_(parameter)

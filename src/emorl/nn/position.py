@@ -1,0 +1,35 @@
+"""Where a pixel is: fixed features of its coordinates, projected onto channels."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+def position_features(H: int, W: int, frequencies: int, like: Tensor) -> Tensor:
+    """Distances to the four borders, then sines and cosines of both coordinates. Returns (H, W, 4 + 4F).
+
+    Harmonics k = 1..F have k half-waves over the image, so the finest detail they resolve is size / F.
+    """
+    down = torch.linspace(0, 1, H, device=like.device, dtype=like.dtype)[:, None].expand(H, W)
+    right = torch.linspace(0, 1, W, device=like.device, dtype=like.dtype).expand(H, W)
+    harmonics = math.pi * torch.arange(1, frequencies + 1, device=like.device, dtype=like.dtype)
+    angles = torch.cat([down[..., None] * harmonics, right[..., None] * harmonics], dim=-1)
+    ramps = torch.stack([down, 1 - down, right, 1 - right], dim=-1)
+    return torch.cat([ramps, angles.sin(), angles.cos()], dim=-1)
+
+
+class PositionProjection(nn.Module):
+    """A learned linear map of the position features; `frequencies` = 0 gives the paper's four ramps."""
+
+    def __init__(self, channels: int, *, frequencies: int = 0) -> None:
+        super().__init__()
+        self.frequencies = frequencies
+        self.project = nn.Linear(4 + 4 * frequencies, channels)
+
+    def forward(self, H: int, W: int) -> Tensor:
+        """Returns (1, C, H, W): computed once, whatever the number of images and slots."""
+        features: Tensor = self.project(position_features(H, W, self.frequencies, like=self.project.weight))
+        return features.permute(2, 0, 1).unsqueeze(0)

@@ -1,0 +1,93 @@
+"""Diagonal Gaussians over slots, the two image likelihoods, and the one place where noise enters a model.
+
+Likelihoods drop the constant ½ log 2π per pixel and channel, as the targets of the paper's GECO do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+NoiseSource = Callable[[Tensor], Tensor]  # a tensor (B, K, D) -> standard normal noise of that shape
+_noise: ContextVar[NoiseSource] = ContextVar("noise", default=torch.randn_like)
+
+
+@contextmanager
+def noise_from(source: NoiseSource) -> Iterator[None]:
+    """Every sample drawn inside takes its noise from `source` instead of the global generator."""
+    token = _noise.set(source)
+    try:
+        yield
+    finally:
+        _noise.reset(token)
+
+
+def shard_of_noise(rank: int, world_size: int) -> NoiseSource:
+    """Each of several processes draws the whole batch's noise and keeps its rows, so their number changes nothing."""
+
+    def source(like: Tensor) -> Tensor:
+        whole = like.new_empty((len(like) * world_size, *like.shape[1:])).normal_()
+        return whole[rank::world_size]
+
+    return source
+
+
+def noise_per_image(seeds: Sequence[int]) -> NoiseSource:
+    """Each image has its own generator, so what is inferred for it does not depend on its neighbours in the batch."""
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def source(like: Tensor) -> Tensor:
+        # Drawn on the CPU: the same numbers on every device.
+        rows = [
+            torch.randn(like.shape[1:], generator=generator, dtype=like.dtype) for generator in generators
+        ]
+        return torch.stack(rows).to(like.device)
+
+    return source
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A diagonal Gaussian over (B, K, D)."""
+
+    mu: Tensor
+    sigma: Tensor
+
+    @staticmethod
+    def from_params(lam: Tensor) -> Gaussian:
+        """Reads λ (..., 2D): mean, then an unconstrained scale whose softplus is the variance."""
+        mu, raw = lam.chunk(2, dim=-1)
+        return Gaussian(mu, (F.softplus(raw) + 1e-5).sqrt())  # deviation 9
+
+    @staticmethod
+    def standard(like: Tensor) -> Gaussian:
+        return Gaussian(torch.zeros_like(like), torch.ones_like(like))
+
+    def rsample(self) -> Tensor:
+        return self.mu + self.sigma * _noise.get()(self.mu)
+
+    def kl(self, other: Gaussian) -> Tensor:
+        """D_KL(self || other), summed over slots and dimensions. Returns (B,)."""
+        log_ratio = self.sigma.log() - other.sigma.log()
+        shift = (self.mu - other.mu) / other.sigma
+        # expm1 keeps precision where the two scales agree, which is where training ends up.
+        return (0.5 * (torch.expm1(2 * log_ratio) + shift.square()) - log_ratio).sum(dim=(-2, -1))
+
+
+def gaussian_nll(x: Tensor, log_masks: Tensor, components: Tensor, sigma: float) -> Tensor:
+    """-log N(x; Σ_k π_k y_k, σ²): one Gaussian around the composed image. Returns (B,)."""
+    image = (log_masks.exp() * components).sum(dim=1)
+    return ((x - image).square() / (2 * sigma**2) + math.log(sigma)).sum(dim=(1, 2, 3))
+
+
+def mixture_nll(x: Tensor, log_masks: Tensor, components: Tensor, sigma: float) -> Tensor:
+    """-log Σ_k π_k N(x; y_k, σ²), channel by channel: each slot explains pixels on its own. Returns (B,)."""
+    log_density = (x.unsqueeze(1) - components).square() / (-2 * sigma**2)
+    return (math.log(sigma) - (log_masks + log_density).logsumexp(dim=1)).sum(dim=(1, 2, 3))

@@ -1,0 +1,1 @@
+"""Training: the run's configuration, the loop, schedules, checkpoints and the log."""

@@ -1,0 +1,101 @@
+"""RunConfig: everything that determines a training run, and its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from emorl.config import from_dict, read_json, to_dict
+from emorl.data import DataConfig
+from emorl.errors import UserError, nearest
+from emorl.models import MODELS, kind_of
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train; defaults are the paper's."""
+
+    steps: int = 300_000  # optimiser steps
+    batch_size: int = 32  # images per step, over all devices together
+    learning_rate: float = 4e-4  # Adam's, at the end of the warm-up
+    warm_up: int = 10_000  # steps over which the learning rate rises from zero
+    decay: Literal["exponential", "cosine", "none"] = "exponential"  # of the learning rate, after the warm-up
+    half_life: int = 100_000  # steps in which "exponential" halves the learning rate
+    max_grad_norm: float = 5.0  # longer gradients are scaled down to this
+    curriculum: tuple[tuple[int, int], ...] = (
+        (0, 3),
+    )  # (step, I): from that step on, train with I refinements
+    seed: int = 0  # of weights, batches and noise
+    devices: int = 1  # processes or GPUs to train on
+    accelerator: Literal["auto", "cpu", "cuda"] = "auto"
+    precision: Literal["32-true", "bf16-mixed"] = "32-true"
+    log_every: int = 10  # steps between lines of metrics.jsonl
+    evaluate_every: int = 1000  # steps between scores on validation scenes
+    evaluate_images: int = 64  # validation scenes to score then
+    checkpoint_every: int = 500  # steps that a power cut can cost
+
+    def __post_init__(self) -> None:
+        least = {
+            "steps": 1,
+            "batch_size": 1,
+            "devices": 1,
+            "log_every": 1,
+            "evaluate_every": 1,
+            "checkpoint_every": 1,
+        }
+        least |= {"warm_up": 0, "half_life": 1, "evaluate_images": 1, "seed": 0}
+        for name, minimum in least.items():
+            if getattr(self, name) < minimum:
+                raise UserError(f"train.{name} must be at least {minimum}, not {getattr(self, name)}.")
+        if self.batch_size % self.devices:
+            raise UserError(
+                f"train.batch_size {self.batch_size} cannot be shared by {self.devices} devices evenly."
+            )
+        starts = [start for start, _ in self.curriculum]
+        if (
+            not starts
+            or starts[0] != 0
+            or starts != sorted(set(starts))
+            or min(i for _, i in self.curriculum) < 0
+        ):
+            raise UserError(
+                f"train.curriculum must be (step, I) pairs that begin at step 0, not {self.curriculum}."
+            )
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A model, the data it learns from, and how."""
+
+    model: Any  # the Config of one of MODELS
+    data: DataConfig = field(default_factory=DataConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+    def to_dict(self) -> dict[str, Any]:
+        values = to_dict(self)
+        return values | {"model": {"kind": kind_of(self.model), **values["model"]}}
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> RunConfig:
+        groups = ("model", "data", "train")
+        for name in values:
+            if name not in groups:
+                raise UserError(f"{name} is not a group of a run's settings{nearest(name, groups)}")
+        model = dict(values.get("model", {}))
+        kind = model.pop("kind", None)
+        if kind not in MODELS:
+            raise UserError(f"model.kind must name a model, not {kind!r}{nearest(str(kind), MODELS)}")
+        return RunConfig(
+            from_dict(MODELS[kind].Config, model, path="model"),
+            from_dict(DataConfig, values.get("data", {}), path="data"),
+            from_dict(TrainConfig, values.get("train", {}), path="train"),
+        )
+
+    @staticmethod
+    def read(path: Path) -> RunConfig:
+        try:
+            return RunConfig.from_dict(read_json(path))
+        except UserError as error:
+            raise UserError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from None

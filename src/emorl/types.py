@@ -1,0 +1,78 @@
+"""What a dataset yields, what a model yields, and what one pass yields: the three types every part shares.
+
+Shapes: B images, K slots of size D, H x W pixels, at most M objects in a scene.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An image and what is known about it. Leading batch dimensions are allowed on every field."""
+
+    image: Tensor  # (..., 3, H, W) in [0, 1]
+    segmentation: Tensor  # (..., H, W) integer ids of visible objects; 0 is background
+    factors: Mapping[
+        str, Tensor
+    ]  # name -> (..., M) or (..., M, n); row m describes object m + 1, NaN where absent
+
+    @staticmethod
+    def stack(scenes: Sequence[Scene]) -> Scene:
+        return Scene(
+            torch.stack([scene.image for scene in scenes]),
+            torch.stack([scene.segmentation for scene in scenes]),
+            {name: torch.stack([scene.factors[name] for scene in scenes]) for name in scenes[0].factors},
+        )
+
+    def to(self, device: torch.device) -> Scene:
+        factors = {name: factor.to(device) for name, factor in self.factors.items()}
+        return Scene(self.image.to(device), self.segmentation.to(device), factors)
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """An image explained by K slots."""
+
+    masks: Tensor  # (B, K, 1, H, W), π in the paper: non-negative, sums to one over K
+    components: Tensor  # (B, K, 3, H, W), y in the paper, in [0, 1]
+    slots: Tensor  # (B, K, D), the representation: posterior means, or slots of a deterministic model
+    attention: Tensor | None = (
+        None  # (B, K, 1, h, w), α in the paper at the encoder's resolution, for figures
+    )
+
+    @property
+    def image(self) -> Tensor:
+        """The reconstruction Σ_k π_k y_k, (B, 3, H, W)."""
+        return (self.masks * self.components).sum(dim=1)
+
+    @property
+    def segmentation(self) -> Tensor:
+        """The slot that owns each pixel, argmax_k π_k, (B, H, W)."""
+        return self.masks.argmax(dim=1).squeeze(1)
+
+    def detach(self) -> Decomposition:
+        attention = None if self.attention is None else self.attention.detach()
+        return replace(
+            self,
+            masks=self.masks.detach(),
+            components=self.components.detach(),
+            slots=self.slots.detach(),
+            attention=attention,
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one pass over a batch produced."""
+
+    loss: Tensor  # scalar, to be minimised
+    terms: Mapping[
+        str, Tensor
+    ]  # detached, one value per image (B,) or one for all; logged and averaged blindly
+    steps: tuple[Decomposition, ...]  # every decoding, in order; the last one is the answer

@@ -1,0 +1,58 @@
+"""Shared fixtures. Tests run on one thread: several of them run side by side."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared" / "data"
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
+
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def emorl(tmp_path: Path) -> Run:
+    """Runs the command line in a process of its own, in an empty folder."""
+
+    def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "emorl", *map(str, arguments)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+        return subprocess.run(
+            command,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            **options,
+        )
+
+    return run
+
+
+@pytest.fixture
+def start_emorl(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Starts the command line without waiting for it."""
+
+    def start(*arguments: object) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "emorl", *map(str, arguments)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+
+    return start

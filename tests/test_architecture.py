@@ -1,0 +1,120 @@
+"""Rules about the code as a whole, as tests rather than conventions."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import emorl
+from conftest import ROOT
+
+PACKAGE = ROOT / "src" / "emorl"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# The arrow: nothing imports what stands below it in this list; `data` needs only types and errors.
+LAYERS = [
+    "errors", "types", "probability", "geco", "config", "data", "nn", "models", "evaluation",
+    "training", "presets", "pretrained", "report", "explorer", "cli", "__init__", "__main__",
+]  # fmt: skip
+FORBIDDEN = {
+    "data": {"probability", "geco", "config"},
+    "nn": {"geco", "config", "data"},
+    "models": {"config", "data"},
+    "report": {"training", "presets", "pretrained"},
+}
+
+
+def layer_of(path: Path) -> str:
+    relative = path.relative_to(PACKAGE)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def internal_imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "emorl":
+            names = (
+                [node.module.split(".")[1]] if "." in node.module else [alias.name for alias in node.names]
+            )
+            found.update(names)
+        if isinstance(node, ast.Import):
+            found.update(alias.name.split(".")[1] for alias in node.names if alias.name.startswith("emorl."))
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_downwards(path: Path) -> None:
+    own = layer_of(path)
+    for name in internal_imports(path):
+        assert LAYERS.index(name) <= LAYERS.index(own), f"{own} imports {name}"
+        assert name not in FORBIDDEN.get(own, set()), f"{own} imports {name}"
+        if own == "evaluation" and name == "models":
+            assert "models.base" in path.read_text()
+            assert "from emorl.models import" not in path.read_text()
+
+
+def test_the_arrow_would_catch_a_wrong_import(tmp_path: Path) -> None:
+    wrong = tmp_path / "x.py"
+    wrong.write_text("import emorl.training.run\nfrom emorl.cli import main\nfrom emorl import data\n")
+    assert internal_imports(wrong) == {"training", "cli", "data"}
+
+
+IMPORT_EACH = """
+import sys, importlib
+for name in sys.argv[1:]:
+    for module in [module for module in sys.modules if module.startswith("emorl")]:
+        del sys.modules[module]
+    importlib.import_module(name)
+"""
+
+
+def test_every_module_imports_alone() -> None:
+    names = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in MODULES]
+    names = [name.removesuffix(".__init__") for name in names if not name.endswith("__main__")]
+    result = subprocess.run(
+        [sys.executable, "-c", IMPORT_EACH, *names], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_import_is_light() -> None:
+    heavy = ["lightning_fabric", "sklearn", "matplotlib", "h5py", "starlette", "tyro"]
+    code = f"import sys, emorl; print([m for m in {heavy} if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_files_stay_readable(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= 400
+    assert ast.get_docstring(ast.parse(source)), "a module says what lives in it"
+    if layer_of(path) not in ("training", "cli"):
+        assert "torch.cuda" not in source
+
+
+def test_public_names() -> None:
+    assert emorl.__all__ == sorted(
+        emorl.__all__, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
+    )
+    assert all(hasattr(emorl, name) for name in emorl.__all__)
+    assert set(emorl.__all__) == {
+        "DATASETS", "MODELS", "PRESETS", "DataConfig", "Decomposition", "Model", "Outcome", "RunConfig", "Scene",
+        "Scores", "TrainConfig", "UserError", "build", "evaluate", "load", "open_dataset", "train",
+    }  # fmt: skip
+
+
+def test_the_repository_speaks_of_the_product_alone() -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.split()
+    for name in tracked:
+        path = ROOT / name
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".json", ".cff", ""} and path.is_file():
+            text = path.read_text(encoding="utf-8")
+            assert "/work" + "/" not in text, name
+            assert "/ro" + "ot/" not in text, name

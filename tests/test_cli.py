@@ -1,0 +1,219 @@
+"""The command line, each command in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from emorl.data import DataConfig, open_dataset
+from emorl.presets import PRESETS
+from emorl.report.images import to_pixels
+from emorl.training.trainer import train
+
+TINY = "efficient-morl/tetrominoes-tiny"
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained run, however badly."""
+    directory = tmp_path_factory.mktemp("runs") / "tiny"
+    train(PRESETS[TINY], directory)
+    return directory
+
+
+@pytest.fixture
+def photo(tmp_path: Path) -> Path:
+    Image.fromarray(to_pixels(open_dataset(DataConfig(), "test")[0].image)).save(tmp_path / "photo.png")
+    return tmp_path / "photo.png"
+
+
+def test_train_from_a_preset_then_from_its_config(tmp_path: Path, emorl: Callable) -> None:
+    options = ["--train.steps", 4, "--model.num-steps", 2, "--train.curriculum", 0, 2, 2, 1]
+    first = emorl("train", TINY, "--out", "a", *options)
+    assert first.returncode == 0, first.stderr
+    assert "step 4/4" in first.stderr
+    assert "ARI" in first.stderr
+    assert "images/s" in first.stderr
+    config = json.loads((tmp_path / "a" / "config.json").read_text())
+    assert config["train"]["steps"] == 4
+    assert config["train"]["curriculum"] == [[0, 2], [2, 1]]
+    again = emorl("train", "a/config.json", "--out", "b")
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "a/weights.safetensors").read_bytes() == (
+        tmp_path / "b/weights.safetensors"
+    ).read_bytes()
+
+
+def test_evaluate_prints_json(run: Path, emorl: Callable) -> None:
+    options = ["--slots", 5, "--steps", 0, "--images", 6, "--seed", 3]
+    result = emorl("evaluate", run, "--json", *options)
+    assert result.returncode == 0, result.stderr
+    scores = json.loads(result.stdout)
+    assert {"ari", "mse", "nll", "kl_hierarchical", "kl_refined"} <= set(scores)
+    assert (scores["images"], scores["num_slots"], scores["num_steps"], scores["seed"]) == (6, 5, 0, 3)
+    saved = json.loads((run / "scores.json").read_text())
+    assert saved["ari"] == scores["ari"]
+    assert len(saved["per_image"]["ari"]) == 6
+    assert json.loads(emorl("evaluate", run, "--json", *options).stdout) == scores  # the seed decides
+
+
+def test_evaluate_prints_a_table_and_draws(run: Path, tmp_path: Path, emorl: Callable) -> None:
+    result = emorl("evaluate", run, "--images", 3, "--picture", "pictures/scenes.png")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[0].startswith("ari")
+    with Image.open(tmp_path / "pictures" / "scenes.png") as picture:
+        assert picture.width > 7 * 100  # image, reconstruction, segmentation, four slots
+        assert picture.height > 8 * 100
+
+
+def test_decompose_writes_panels_and_numbers(run: Path, photo: Path, tmp_path: Path, emorl: Callable) -> None:
+    (tmp_path / "other").mkdir()
+    twin = tmp_path / "other" / "photo.png"
+    twin.write_bytes(photo.read_bytes())
+    result = emorl("decompose", run, photo, twin, "--out", "parts", "--slots", 5)
+    assert result.returncode == 0, result.stderr
+    names = sorted(path.name for path in (tmp_path / "parts").iterdir())
+    assert names == ["photo-1.npz", "photo-1.png", "photo.npz", "photo.png"]
+    arrays = np.load(tmp_path / "parts" / "photo.npz")
+    assert arrays["masks"].shape == (5, 1, 35, 35)
+    assert arrays["components"].shape == (5, 3, 35, 35)
+    assert arrays["slots"].shape == (5, 8)
+    assert arrays["image"].shape == (3, 35, 35)
+    assert arrays["segmentation"].shape == (35, 35)
+    assert np.array_equal(arrays["masks"], np.load(tmp_path / "parts" / "photo-1.npz")["masks"])
+
+
+def test_data_preview_and_store(tmp_path: Path, emorl: Callable) -> None:
+    assert (
+        emorl("data", "preview", "tetrominoes", "--count", 5, "--split", "test", "--out", "p.png").returncode
+        == 0
+    )
+    with Image.open(tmp_path / "p.png") as picture:
+        assert picture.size == (8 * 109 + 4, 2 * 109 + 4)
+    assert emorl("data", "store", "tetrominoes", "--count", 100, "--workers", 1, "--out", "s").returncode == 0
+    options = [
+        "--data.path",
+        "s",
+        "--data.train-size",
+        80,
+        "--data.test-size",
+        10,
+        "--data.validation-size",
+        10,
+    ]
+    trained = emorl("train", TINY, "--out", "r", "--train.steps", 2, *options)
+    assert trained.returncode == 0, trained.stderr
+    assert emorl("evaluate", "r").returncode == 0
+
+
+def test_list_names_everything(emorl: Callable) -> None:
+    listed = emorl("list").stdout
+    for name in ["efficient-morl", "tetrominoes", *PRESETS]:
+        assert name in listed
+
+
+@pytest.mark.parametrize("arguments", [[], ["train"], ["train", TINY], ["evaluate"], ["decompose"], ["data"],
+                                       ["data", "store"], ["data", "preview"], ["list"]])  # fmt: skip
+def test_help_is_worth_reading(arguments: list[str], emorl: Callable) -> None:
+    result = emorl(*arguments, "--help")
+    assert result.returncode == 0
+    assert len(result.stdout) > 200 or arguments == ["list"]
+    if arguments == ["train", TINY]:
+        assert "--model.num-slots INT" in result.stdout
+        assert "K, unless a call says otherwise" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "efficient-morl/tetrominos", "--out", "r"], "did you mean 'efficient-morl/tetrominoes"),
+        (["train", "absent.json", "--out", "r"], "Cannot read absent.json"),
+        (["train", "broken.json", "--out", "r"], "broken.json is not JSON"),
+        (["train", "typo.json", "--out", "r"], "train.stpes is not a setting of TrainConfig; did you mean 'steps'"),
+        (["train", "--out", "r", TINY], "Name the preset first"),
+        (["train", TINY, "--out", "r", "--train.steps", "0"], "train.steps must be at least 1"),
+        (["train", TINY, "--out", "r", "--data.name", "cats"], "There is no data set 'cats'"),
+        (["train", TINY, "--out", "r", "--model.geco.target", "-4500"], "cannot be reached"),
+        (["train", TINY, "--out", "RUN"], "holds a run already"),
+        (["evaluate", "absent"], "There is no run directory 'absent'"),
+        (["evaluate", "."], "is not a run directory"),
+        (["evaluate", "RUN", "--slots", "0"], "number of slots must be at least 1"),
+        (["evaluate", "RUN", "--steps", "-1"], "refinement steps must be at least 0"),
+        (["evaluate", "RUN", "--images", "0"], "At least one image"),
+        (["decompose", "RUN", "absent.png", "--out", "o"], "Cannot read absent.png: No such file"),
+        (["decompose", "RUN", "broken.json", "--out", "o"], "Cannot read broken.json: it is not an image"),
+        (["decompose", "RUN", "large.png", "--out", "o"], "large.png is 50x40; this model takes 35x35"),
+        (["decompose", "RUN", "huge.png", "--out", "o"], "huge.png"),
+        (["decompose", "RUN", ".", "--out", "o"], "Is a directory"),
+        (["decompose", "RUN", "--out", "o"], "Name at least one image"),
+        (["data", "preview", "cats", "--out", "p.png"], "There is no data set 'cats'"),
+        (["data", "preview", "tetrominoes", "--count", "0", "--out", "p.png"], "at least 1"),
+        (["data", "preview", "tetrominoes", "--out", "p.xyz"], "Cannot write p.xyz"),
+        (["data", "store", "cats", "--out", "s"], "There is no data set 'cats'"),
+        (["data", "store", "tetrominoes", "--out", "."], "exists already"),
+    ],
+)  # fmt: skip
+def test_mistakes_get_one_clear_line(
+    arguments: list[str],
+    message: str,
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    from emorl.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "typo.json").write_text('{"model": {"kind": "efficient-morl"}, "train": {"stpes": 3}}')
+    Image.new("RGB", (50, 40)).save(tmp_path / "large.png")
+    (tmp_path / "huge.png").write_bytes(png_header(60_000, 60_000))
+    with pytest.raises(SystemExit) as stopped:
+        main([str(run) if argument == "RUN" else argument for argument in arguments])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert error.startswith("emorl: ")
+
+
+def png_header(width: int, height: int) -> bytes:
+    """An image that claims to be enormous."""
+    import struct
+    import zlib
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(b""))
+        + chunk(b"IEND", b"")
+    )
+
+
+def test_mistakes_exit_with_two_in_a_process(emorl: Callable) -> None:
+    result = emorl("evaluate", "absent")
+    assert result.returncode == 2
+    assert result.stderr.startswith("emorl: There is no run directory")
+    assert "Traceback" not in result.stderr
+    unknown = emorl("train", TINY, "--out", "r", "--train.stepz", 3)
+    assert unknown.returncode == 2
+    assert "Traceback" not in unknown.stderr
+
+
+def test_output_can_be_piped_into_a_reader_that_leaves(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m emorl list | true"
+    result = subprocess.run(
+        command, shell=True, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
+    )
+    assert "Traceback" not in result.stderr

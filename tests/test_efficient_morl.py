@@ -1,0 +1,310 @@
+"""EfficientMORL against a plain reference, and the symmetries the paper proves."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from emorl.errors import UserError
+from emorl.geco import GecoConfig
+from emorl.models import build
+from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, refinement_weights
+from emorl.presets import PRESETS, TETROMINOES
+from emorl.probability import noise_from
+from reference import Reference
+
+SMALL = EfficientMORLConfig(
+    image_size=16, num_slots=3, slot_size=4, encoder_channels=6, decoder="lean", decoder_channels=5, num_steps=2,
+    attention_norm=True, initialisation="scaled", scale_bias=-1.0, kl_weight=0.7, nll_weight=1.3, geco=GecoConfig(),
+)  # fmt: skip
+
+
+def recorded(seed: int = 0) -> tuple[Callable[[Tensor], Tensor], list[Tensor]]:
+    """A source of noise that remembers what it gave."""
+    generator, given = torch.Generator().manual_seed(seed), []
+
+    def source(like: Tensor) -> Tensor:
+        given.append(torch.randn(like.shape, generator=generator, dtype=like.dtype))
+        return given[-1]
+
+    return source, given
+
+
+def replayed(noise: list[Tensor]) -> Callable[[Tensor], Tensor]:
+    iterator = iter(noise)
+    return lambda like: next(iterator)
+
+
+def images(B: int = 2, size: int = 16, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.rand(B, 3, size, size, dtype=dtype, generator=torch.Generator().manual_seed(7))
+
+
+def gradients(model: EfficientMORL) -> dict[str, Tensor | None]:
+    found = {name: None if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad(set_to_none=True)
+    return found
+
+
+@pytest.mark.parametrize("I", [0, 1, 3])
+@pytest.mark.parametrize("L", [0, 1, 2, 3])
+@pytest.mark.parametrize("likelihood", ["gaussian", "mixture"])
+@pytest.mark.parametrize("prior", ["bottom-up", "reversed", "reversed++"])
+def test_equals_plain_autograd(prior: Any, likelihood: Any, L: int, I: int) -> None:
+    model = build(replace(SMALL, prior=prior, likelihood=likelihood, num_layers=L)).double()
+    x = images()
+    source, noise = recorded()
+    with noise_from(source):
+        loss = model(x, num_steps=I).loss
+    loss.backward()
+    ours = gradients(model)
+    expected, _ = Reference(model).loss(x, 3, I, noise)
+    expected.backward()
+    torch.testing.assert_close(loss, expected, rtol=1e-9, atol=1e-9)
+    for name, gradient in gradients(model).items():
+        assert (gradient is None) == (ours[name] is None), name
+        if gradient is not None:
+            torch.testing.assert_close(ours[name], gradient, rtol=1e-9, atol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"decoder": "small"},
+        {"decoder": "broadcast"},
+        {"decoder": "deconv"},
+        {"position": "fourier"},
+        {"encoder_stride": 2},
+        {"loss_weights": "paper"},
+        {"attention_norm": False},
+        {"geco": GecoConfig(target_mse=0.01, warm_up=0)},
+    ],
+)
+def test_every_variant_equals_plain_autograd(changes: dict[str, Any]) -> None:
+    model = build(replace(SMALL, **changes)).double()
+    if model.geco is not None:
+        for _ in range(3):
+            model.geco.update(torch.tensor(1e6))
+    x = images()
+    source, noise = recorded()
+    with noise_from(source):
+        loss = model(x, num_slots=4, num_steps=2).loss
+    loss.backward()
+    ours = gradients(model)
+    expected, _ = Reference(model).loss(x, 4, 2, noise)
+    expected.backward()
+    torch.testing.assert_close(loss, expected, rtol=1e-9, atol=1e-9)
+    for name, gradient in gradients(model).items():
+        torch.testing.assert_close(ours[name], gradient, rtol=1e-9, atol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize("L", [0, 2])
+@pytest.mark.parametrize("I", [0, 3])
+def test_inference_finds_what_training_finds(L: int, I: int) -> None:
+    model = build(replace(SMALL, num_layers=L))
+    x = images(dtype=torch.float32)
+    source, noise = recorded()
+    with noise_from(source):
+        trained = model(x, num_steps=I)
+    with noise_from(replayed(noise)):
+        inferred = model.infer(x, num_steps=I)
+    assert len(trained.steps) == len(inferred.steps) == I + 1
+    for one, other in zip(trained.steps, inferred.steps, strict=True):
+        assert torch.equal(one.masks, other.masks)
+        assert torch.equal(one.slots, other.slots)
+    assert torch.equal(trained.loss, inferred.loss)
+
+
+def test_slots_are_equivariant() -> None:
+    """Appendix A: permuting the noise of the slots permutes all that is inferred, and nothing else."""
+    model = build(SMALL).double()
+    x, order = images(), torch.tensor([2, 0, 1])
+    source, noise = recorded()
+    with noise_from(source):
+        one = model.decompose(x)
+    with noise_from(replayed([n[:, order] for n in noise])):
+        other = model.decompose(x)
+    torch.testing.assert_close(one.masks[:, order], other.masks)
+    torch.testing.assert_close(one.slots[:, order], other.slots)
+    torch.testing.assert_close(one.image, other.image)
+
+
+def test_posterior_is_invariant_to_the_order_of_pixels() -> None:
+    """Appendix A: the tokens are a set."""
+    model = build(SMALL).double()
+    tokens = torch.randn(2, 256, 6, dtype=torch.float64)
+    z, lam = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 3, 8, dtype=torch.float64)
+    shuffled = tokens[:, torch.randperm(256)]
+    one, _ = model.layer(*model.layer.attention.keys_and_values(tokens), z, lam)
+    other, _ = model.layer(*model.layer.attention.keys_and_values(shuffled), z, lam)
+    torch.testing.assert_close(one, other)
+
+
+def test_an_image_does_not_see_its_neighbours() -> None:
+    model = build(replace(SMALL, num_steps=3)).double()
+    x = images(B=6)
+    source, noise = recorded()
+    with noise_from(source):
+        together = model.decompose(x)
+    with noise_from(replayed([n[4:5] for n in noise])):
+        alone = model.decompose(x[4:5])
+    torch.testing.assert_close(alone.slots, together.slots[4:5], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(alone.masks, together.masks[4:5], rtol=1e-12, atol=1e-12)
+
+
+def test_inference_changes_nothing() -> None:
+    model = build(replace(SMALL, geco=GecoConfig(target_mse=0.01, warm_up=0)))
+    before = copy.deepcopy(model.state_dict())
+    model.infer(images(dtype=torch.float32), trace=True)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_trace_shows_every_layer_with_its_attention() -> None:
+    outcome = build(replace(SMALL, encoder_stride=2)).infer(
+        images(dtype=torch.float32), num_steps=2, trace=True
+    )
+    assert len(outcome.steps) == 3 + 2  # z^1, z^2, z^3, two refinements
+    for step in outcome.steps[:3]:
+        assert step.attention is not None
+        assert step.attention.shape == (2, 3, 1, 8, 8)
+        torch.testing.assert_close(step.attention.sum(dim=1), torch.ones(2, 1, 8, 8))
+
+
+def test_gradient_of_refinement_is_that_of_the_summed_loss() -> None:
+    """Finite differences of the loss with respect to λ, through the refinement network's own input."""
+    model = build(replace(SMALL, num_layers=1)).double()
+    x = images()
+    seen = []
+    model.refine.register_forward_pre_hook(
+        lambda module, args: seen.append((args[0].detach(), args[1].detach()))
+    )
+    source, noise = recorded()
+    with noise_from(source):
+        model.infer(x, num_steps=1)
+    lam, gradient = seen[0]
+
+    def loss_at(lam: Tensor) -> Tensor:
+        from emorl.probability import Gaussian
+
+        q = Gaussian.from_params(lam)
+        with torch.no_grad():
+            nll = Reference(model).nll(x, q.mu + q.sigma * noise[1])
+            return (0.7 * q.kl(Gaussian.standard(q.mu)) + 1.3 * nll).sum()
+
+    for index in [(0, 0, 0), (1, 2, 3), (0, 1, 5), (1, 0, 7)]:
+        shift = torch.zeros_like(lam)
+        shift[index] = 1e-5
+        numeric = (loss_at(lam + shift) - loss_at(lam - shift)) / 2e-5
+        torch.testing.assert_close(gradient[index], numeric, rtol=1e-5, atol=1e-5)
+
+
+def test_ancestral_draws_condition_the_prior_on_the_samples_used() -> None:
+    model = build(replace(SMALL, prior_draw="ancestral"))
+    source, noise = recorded()
+    with noise_from(source):
+        model(images(dtype=torch.float32), num_steps=0)
+    assert len(noise) == 4  # z^0..z^3 and no fresh ones
+
+
+def test_ancestral_and_fresh_draws_agree_on_average() -> None:
+    x = images(dtype=torch.float32, B=1).expand(2000, -1, -1, -1)
+    means = []
+    for draw in ("fresh", "ancestral"):
+        torch.manual_seed(0)
+        model = build(replace(SMALL, prior_draw=draw, scale_bias=0.5))
+        means.append(model.infer(x, num_steps=0).terms["kl_1"].mean())
+    torch.testing.assert_close(means[0], means[1], rtol=0.05, atol=0)
+
+
+def test_refinement_weights() -> None:
+    assert refinement_weights(3, "paper") == [1.0, 0.75, 0.5, 0.25]
+    assert refinement_weights(1, "paper") == [1.0, 0.5]
+    assert refinement_weights(3, "code") == [1.5, 1.25, 1.0, 0.75]
+    assert refinement_weights(1, "code") == [2.0, 1.5]
+    assert refinement_weights(0, "paper") == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("config", "count"),
+    [
+        (EfficientMORLConfig(), 666_500),  # CLEVR6
+        (EfficientMORLConfig(image_size=64, num_slots=6, likelihood="gaussian", geco=GecoConfig()), 666_500),
+        (TETROMINOES, 467_236),
+        (EfficientMORLConfig(decoder="deconv"), 1_031_108),
+    ],
+)
+def test_parameter_counts(config: EfficientMORLConfig, count: int) -> None:
+    assert sum(p.numel() for p in build(config).parameters() if p.requires_grad) == count
+
+
+def test_official_initialisation() -> None:
+    model = build(TETROMINOES)
+    conv = model.encoder.convolutions[2]
+    fan = 64 * 25 + 64 * 25
+    assert conv.weight.std().item() == pytest.approx(0.02 * (2 / fan) ** 0.5, rel=0.05)
+    assert conv.bias.abs().max() == 0
+    assert model.layer.gru.weight_input.std().item() == pytest.approx(1, rel=0.1)
+    assert model.encoder.position.project.weight.abs().max().item() > 0.1  # PyTorch's default, not tiny
+    assert model.decoder.position.project.weight.abs().max().item() < 0.1
+    assert model.lam0.tolist() == [0.0] * 32 + [1.0] * 32
+
+
+def test_scaled_initialisation_keeps_signals_alive() -> None:
+    model = build(PRESETS["efficient-morl/tetrominoes-fast"].model)
+    tokens = model.encoder(torch.rand(2, 3, 35, 35))
+    assert 0.1 < tokens.std().item() < 10
+    assert torch.equal(model.layer.mlp_s[2].bias, torch.full((32,), -6.0))
+
+
+def test_single_gru_ablation_learns() -> None:
+    model = build(replace(SMALL, gru="single"))
+    model(images(dtype=torch.float32)).loss.backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+@pytest.mark.parametrize(("budget", "message"), [({"num_slots": 0}, "slots must be at least 1"),
+                                                 ({"num_steps": -1}, "steps must be at least 0")])  # fmt: skip
+def test_impossible_budgets_are_refused(budget: dict[str, int], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        build(SMALL).decompose(images(dtype=torch.float32), **budget)
+
+
+def test_wrong_images_are_refused() -> None:
+    model = build(SMALL)
+    with pytest.raises(UserError, match=r"\(B, 3, 16, 16\); got \(2, 3, 20, 20\)"):
+        model.decompose(torch.rand(2, 3, 20, 20))
+    with pytest.raises(UserError, match="Divide 8-bit images by 255"):
+        model.decompose(255 * torch.rand(2, 3, 16, 16))
+    with pytest.raises(UserError, match="divisible by 16, not 35"):
+        build(replace(SMALL, image_size=35, decoder="deconv"))
+
+
+PEAK = """
+import resource, sys, torch
+from emorl.geco import GecoConfig
+from emorl.models import build
+from emorl.models.efficient_morl import EfficientMORLConfig
+torch.set_num_threads(1)
+model = build(EfficientMORLConfig(image_size=64, num_slots=6, geco=GecoConfig()))
+model(torch.rand(8, 3, 64, 64), num_steps=int(sys.argv[1])).loss.backward()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_training_memory_does_not_grow_with_refinement() -> None:
+    """One decode here takes twice the memory of everything else: keeping a second graph would show."""
+
+    def peak(I: int) -> int:
+        command = [sys.executable, "-c", PEAK, str(I)]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout)
+
+    one, six = peak(1), peak(6)
+    assert six < 1.1 * one, f"peak grew from {one} KiB at I=1 to {six} KiB at I=6"

@@ -1,0 +1,118 @@
+"""Scores: ARI against scikit-learn, and evaluate()."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
+
+from emorl.data import DataConfig, open_dataset
+from emorl.data.tetrominoes import Tetrominoes
+from emorl.errors import UserError
+from emorl.evaluation.evaluate import evaluate
+from emorl.evaluation.segmentation import adjusted_rand_index
+from emorl.models import build
+from emorl.presets import PRESETS
+
+
+def expected(predicted: torch.Tensor, true: torch.Tensor, ignore: int | None) -> list[float]:
+    pairs = zip(predicted.flatten(1), true.flatten(1), strict=True)
+    kept = [(p, t) if ignore is None else (p[t != ignore], t[t != ignore]) for p, t in pairs]
+    return [adjusted_rand_score(t.numpy(), p.numpy()) for p, t in kept]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10_000),
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.sampled_from([None, 0, 2]),
+    st.integers(1, 9),
+)
+def test_ari_equals_scikit_learn(seed: int, K: int, objects: int, ignore: int | None, side: int) -> None:
+    rng = np.random.default_rng(seed)
+    predicted = torch.from_numpy(rng.integers(K, size=(3, side, side)))
+    true = torch.from_numpy(rng.integers(objects, size=(3, side, side)))
+    ours = adjusted_rand_index(predicted, true, ignore=ignore)
+    np.testing.assert_allclose(ours.numpy(), expected(predicted, true, ignore), atol=1e-12)
+
+
+def test_ari_of_special_cases() -> None:
+    true = torch.tensor([[[0, 0, 1, 1], [0, 2, 2, 2]]])
+    same = torch.tensor([[[3, 0, 2, 2], [1, 5, 5, 5]]])  # background is free to be anything
+    assert adjusted_rand_index(same, true).item() == 1
+    one_group = torch.zeros_like(true)
+    assert adjusted_rand_index(one_group, true).item() == 0  # all objects in one slot
+    assert adjusted_rand_index(true, one_group).item() == 1  # no object at all: nothing to get wrong
+    assert adjusted_rand_index(one_group, torch.ones_like(true)).item() == 1  # one object in one slot
+    single = torch.tensor([[[0, 0], [0, 1]]])
+    assert adjusted_rand_index(single, single).item() == 1  # one pixel
+    assert adjusted_rand_index(same, true, ignore=None).item() < 1
+
+
+def test_ari_stays_exact_for_large_images() -> None:
+    generator = torch.Generator().manual_seed(0)
+    predicted = torch.randint(11, (1, 400, 400), generator=generator)
+    true = (predicted + (torch.rand(1, 400, 400, generator=generator) < 0.3).long()) % 11
+    assert adjusted_rand_index(predicted, true).item() == pytest.approx(
+        expected(predicted, true, 0)[0], abs=1e-12
+    )
+
+
+def test_ari_refuses_other_shapes() -> None:
+    with pytest.raises(ValueError, match="differ in shape"):
+        adjusted_rand_index(torch.zeros(1, 2, 2), torch.zeros(1, 3, 3))
+
+
+@pytest.fixture
+def model() -> torch.nn.Module:
+    return build(PRESETS["efficient-morl/tetrominoes-tiny"].model)
+
+
+def test_scores_do_not_depend_on_the_batch_size(model) -> None:
+    scenes = open_dataset(DataConfig(), "test")
+    one = evaluate(model, scenes, images=7, batch_size=7)
+    other = evaluate(model, scenes, images=7, batch_size=2)
+    for name in one.values:
+        torch.testing.assert_close(one.values[name], other.values[name], rtol=1e-4, atol=1e-4, msg=name)
+    assert evaluate(model, scenes, images=7, seed=1).mean("nll") != one.mean("nll")
+
+
+def test_scores_are_complete(model) -> None:
+    scenes = open_dataset(DataConfig(), "test")
+    progress = []
+    scores = evaluate(
+        model, scenes, images=5, num_slots=6, num_steps=2, progress=lambda *at: progress.append(at)
+    )
+    summary = scores.summary()
+    assert {"ari", "mse", "nll", "kl_hierarchical", "kl_refined"} <= set(summary)
+    assert (summary["images"], summary["num_slots"], summary["num_steps"], summary["seed"]) == (5, 6, 2, 0)
+    assert len(scores.to_dict()["per_image"]["ari"]) == 5
+    assert scores.standard_error("mse") == pytest.approx(float(scores.values["mse"].std() / 5**0.5))
+    assert progress[-1] == (5, 5)
+
+
+def test_mse_and_kl_are_what_they_say(model) -> None:
+    scenes = open_dataset(DataConfig(), "test")
+    scores = evaluate(model, scenes, images=4, num_steps=1)
+    # The Gaussian NLL is a function of the MSE alone.
+    sigma, elements = 0.3, 3 * 35 * 35
+    nll = elements * (scores.values["mse"] / (2 * sigma**2) + np.log(sigma))
+    torch.testing.assert_close(scores.values["nll"], nll, rtol=1e-4, atol=0.1)
+    layers = sum(scores.values[f"kl_{l}"] for l in (1, 2, 3))
+    torch.testing.assert_close(scores.values["kl_hierarchical"], layers)
+    without = evaluate(model, scenes, images=4, num_steps=0)
+    torch.testing.assert_close(without.values["kl_1"], scores.values["kl_1"])  # stage 1 is the same
+    assert without.values["kl_refined"].isfinite().all()
+
+
+def test_impossible_evaluations_are_refused(model) -> None:
+    with pytest.raises(UserError, match="At least one image"):
+        evaluate(model, Tetrominoes(length=3), images=0)
+    other = Tetrominoes(length=3)
+    other.info = type(other.info)("x", 64, 3, {})
+    with pytest.raises(UserError, match="35 pixels a side; x has 64"):
+        evaluate(model, other)

@@ -1,0 +1,110 @@
+"""GECO: the weight follows the constraint, targets are checked, evaluation leaves it alone."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from emorl.errors import UserError
+from emorl.geco import Geco, GecoConfig
+from emorl.models import build
+from emorl.models.efficient_morl import EfficientMORLConfig
+from emorl.presets import PRESETS
+
+TETROMINOES = {"elements": 3 * 35 * 35, "sigma": 0.3}
+
+
+def geco(**changes: float) -> Geco:
+    return Geco(-100.0, **{"step_size": 0.01, "decay": 0.9, "warm_up": 0, **changes})
+
+
+def test_weight_rises_above_the_target_and_falls_below_it() -> None:
+    g = geco()
+    weights = [g.weight.item()]
+    for _ in range(10):
+        g.update(torch.tensor(-50.0))  # worse than the target
+        weights.append(g.weight.item())
+    assert weights[2:] == sorted(weights[2:])
+    assert weights[-1] > weights[0]
+    for _ in range(100):
+        g.update(torch.tensor(-150.0))
+    assert g.weight.item() == pytest.approx(F.softplus(torch.tensor(0.55)).item())  # the floor
+    assert g.weight.item() > 1
+
+
+def test_follows_the_published_recursion() -> None:
+    """Plain ELBO for `warm_up` steps, then the average starts at the first gap, then ζ moves."""
+    g, zeta, average = geco(warm_up=3), 0.55, None
+    for step, nll in enumerate([-10.0, -20.0, -30.0, -40.0, -50.0, -60.0]):
+        assert g.weight.item() == pytest.approx(1.0 if step < 3 else math.log1p(math.exp(zeta)))
+        g.update(torch.tensor(nll))
+        if step == 3:
+            average = -100 - nll
+        elif step > 3:
+            average = 0.9 * average + 0.1 * (-100 - nll)
+            zeta = max(0.55, zeta - 0.01 * average)
+    assert g.zeta.item() == pytest.approx(zeta)
+    assert zeta > 0.55
+
+
+def test_state_survives_a_round_trip() -> None:
+    g = geco()
+    for _ in range(5):
+        g.update(torch.tensor(-20.0))
+    other = geco()
+    other.load_state_dict(g.state_dict())
+    g.update(torch.tensor(-20.0))
+    other.update(torch.tensor(-20.0))
+    assert other.weight == g.weight
+
+
+def test_evaluation_leaves_it_alone_and_adapt_moves_it() -> None:
+    config = EfficientMORLConfig(image_size=16, slot_size=4, encoder_channels=4, decoder="lean",
+                                 geco=GecoConfig(target_mse=0.001, warm_up=0, step_size=0.1))  # fmt: skip
+    model = build(config)
+    before = copy.deepcopy(model.geco.state_dict())
+    outcome = model.infer(torch.rand(2, 3, 16, 16))
+    assert model.geco.state_dict() == before
+    for _ in range(2):
+        model.adapt({"nll": outcome.terms["nll"].mean()})
+    assert model.geco.weight > 1.01
+
+
+def test_a_target_can_be_said_in_three_ways() -> None:
+    floor = TETROMINOES["elements"] * math.log(0.3)
+    assert GecoConfig(target=-4400.0).resolve(**TETROMINOES) == -4400
+    assert GecoConfig(target_per_element=-1.2).resolve(**TETROMINOES) == pytest.approx(-1.2 * 3675)
+    assert GecoConfig(target_mse=0.001).resolve(**TETROMINOES) == pytest.approx(floor + 3675 * 0.001 / 0.18)
+    assert GecoConfig().resolve(**TETROMINOES) is None
+
+
+def test_target_mse_is_the_error_of_a_reconstruction_on_the_target() -> None:
+    from emorl.probability import gaussian_nll
+
+    x = torch.full((1, 3, 35, 35), 0.5, dtype=torch.float64)
+    masks = torch.zeros(1, 1, 1, 35, 35, dtype=torch.float64)
+    nll = gaussian_nll(x, masks, (x + 0.1)[:, None], 0.3)
+    assert nll.item() == pytest.approx(GecoConfig(target_mse=0.01).resolve(**TETROMINOES))
+
+
+@pytest.mark.parametrize("config", [GecoConfig(target=-4500.0), GecoConfig(target_per_element=-1.224),
+                                    GecoConfig(target_mse=0.0), GecoConfig(target_mse=-1.0)])  # fmt: skip
+def test_unreachable_targets_are_refused_with_the_floor(config: GecoConfig) -> None:
+    with pytest.raises(UserError, match=r"cannot be reached.*-4424\.6"):
+        config.resolve(**TETROMINOES)
+
+
+def test_the_papers_unreachable_target_must_be_allowed_explicitly() -> None:
+    model = PRESETS["efficient-morl/tetrominoes"].model
+    assert model.geco.target == -4500
+    assert model.geco.allow_unreachable
+    assert build(model).geco.target == -4500
+
+
+def test_two_targets_are_one_too_many() -> None:
+    with pytest.raises(UserError, match="target and target_mse"):
+        GecoConfig(target=-1.0, target_mse=0.1).resolve(**TETROMINOES)

@@ -1,0 +1,131 @@
+"""Layers: shapes, symmetries, and equality with the plain way of computing the same."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from emorl.nn.attention import SetAttention
+from emorl.nn.decoder import LAYOUTS, SpatialBroadcastDecoder
+from emorl.nn.encoder import ImageEncoder
+from emorl.nn.gradient import value_and_gradient
+from emorl.nn.mlp import mlp
+from emorl.nn.position import position_features
+from emorl.nn.recurrent import DualGRU
+
+F64 = torch.float64
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("frequencies", [0, 3])
+def test_folded_first_convolution_equals_the_plain_one(layout: str, frequencies: int) -> None:
+    decoder = SpatialBroadcastDecoder(layout, image_size=32, slot_size=6, frequencies=frequencies).double()
+    z = torch.randn(10, 6, dtype=F64, requires_grad=True)
+    tiled = z[:, :, None, None].expand(-1, -1, decoder.grid, decoder.grid)
+    plain = decoder.first(tiled + decoder.position(decoder.grid, decoder.grid))
+    folded = decoder.first_folded(z)
+    torch.testing.assert_close(folded, plain, rtol=1e-12, atol=1e-12)
+    weights = torch.randn_like(plain)
+    inputs = [z, *decoder.first.parameters(), *decoder.position.parameters()]
+    ours = torch.autograd.grad((folded * weights).sum(), inputs)
+    expected = torch.autograd.grad((plain * weights).sum(), inputs)
+    for one, other in zip(ours, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(("layout", "size"), [("broadcast", 64), ("broadcast", 35), ("small", 35), ("deconv", 96),
+                                              ("deconv", 128), ("lean", 35), ("lean", 64), ("lean", 3)])  # fmt: skip
+def test_decoders_reach_the_image_size(layout: str, size: int) -> None:
+    decoder = SpatialBroadcastDecoder(layout, image_size=size, slot_size=4, channels=8)
+    log_masks, components = decoder(torch.randn(2, 3, 4))
+    assert log_masks.shape == (2, 3, 1, size, size)
+    assert components.shape == (2, 3, 3, size, size)
+    torch.testing.assert_close(log_masks.exp().sum(1), torch.ones(2, 1, size, size))
+    assert components.min() >= 0
+    assert components.max() <= 1
+
+
+def test_decoder_stays_channels_last() -> None:
+    """A hidden copy per convolution would cost a third of the speed."""
+    decoder = SpatialBroadcastDecoder("lean", image_size=35, slot_size=8)
+    layouts = []
+    for layer in decoder.rest:
+        layer.register_forward_hook(
+            lambda module, args, out: layouts.append(args[0].is_contiguous(memory_format=torch.channels_last))
+        )
+    decoder(torch.randn(2, 3, 8))
+    assert all(layouts)
+
+
+def test_attention_slots_compete_and_average() -> None:
+    attention = SetAttention(5, 4)
+    tokens, z = torch.randn(2, 7, 5), torch.randn(2, 3, 4)
+    theta, alpha = attention(*attention.keys_and_values(tokens), z)
+    assert theta.shape == (2, 3, 4)
+    torch.testing.assert_close(alpha.sum(dim=1), torch.ones(2, 7))
+    order = torch.tensor([2, 0, 1])
+    permuted, _ = attention(*attention.keys_and_values(tokens), z[:, order])
+    torch.testing.assert_close(permuted, theta[:, order])
+    constant, _ = attention(*attention.keys_and_values(tokens[:, :1].expand(-1, 7, -1)), z)
+    torch.testing.assert_close(constant, attention.v(tokens[:, :1]).expand(-1, 3, -1))  # a mean of equals
+
+
+def test_dual_gru_equals_two_cells() -> None:
+    dual = DualGRU(6)
+    cells = [nn.GRUCell(6, 6) for _ in range(2)]
+    for j, cell in enumerate(cells):
+        with torch.no_grad():
+            cell.weight_ih.copy_(dual.weight_input[j])
+            cell.weight_hh.copy_(dual.weight_state[j])
+            cell.bias_ih.copy_(dual.bias_input[j])
+            cell.bias_hh.copy_(dual.bias_state[j])
+    theta, lam = torch.randn(3, 4, 6), torch.randn(3, 4, 12)
+    halves = [
+        cell(theta.flatten(0, 1), half.flatten(0, 1))
+        for cell, half in zip(cells, lam.chunk(2, -1), strict=True)
+    ]
+    torch.testing.assert_close(dual(theta, lam), torch.cat(halves, -1).reshape(3, 4, 12))
+    assert sum(p.numel() for p in DualGRU(64).parameters()) == 49_920
+
+
+@pytest.mark.parametrize(("size", "stride"), [(35, 1), (35, 2), (64, 2), (7, 3)])
+def test_encoder_grid(size: int, stride: int) -> None:
+    encoder = ImageEncoder(8, stride=stride)
+    tokens = encoder(torch.rand(2, 3, size, size))
+    assert tokens.shape == (2, encoder.grid(size) ** 2, 8)
+
+
+def test_position_features_know_the_axes() -> None:
+    features = position_features(3, 5, 2, like=torch.zeros(()))
+    assert features.shape == (3, 5, 4 + 8)
+    down, up, right, left = features[..., :4].unbind(-1)
+    assert down[:, 0].tolist() == [0, 0.5, 1]
+    assert right[0].tolist() == [0, 0.25, 0.5, 0.75, 1]
+    torch.testing.assert_close(up, 1 - down)
+    torch.testing.assert_close(left, 1 - right)
+    assert (features[..., 4:] != features[:1, :, 4:]).any()
+
+
+def test_mlp_has_no_activation_at_the_end() -> None:
+    assert [type(layer) for layer in mlp(2, 3, 4, activation=nn.ELU)] == [nn.Linear, nn.ELU, nn.Linear]
+
+
+def test_value_and_gradient_is_plain_autograd() -> None:
+    weight = torch.randn(3, 3, dtype=F64, requires_grad=True)
+    z = torch.randn(4, 3, dtype=F64, requires_grad=True)
+
+    def f(z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        hidden = (z @ weight).tanh()
+        return hidden.square().sum(dim=1), hidden
+
+    total, values, hidden = value_and_gradient(f, z, [weight])
+    ours = torch.autograd.grad(3 * total.square(), [z, weight], retain_graph=True)
+    again = torch.autograd.grad(total, z)  # as often as wanted
+    plain = f(z)[0].sum()
+    expected = torch.autograd.grad(3 * plain.square(), [z, weight])
+    torch.testing.assert_close(total, plain)
+    torch.testing.assert_close(ours, expected)
+    torch.testing.assert_close(again[0] * 6 * plain, expected[0])
+    assert not values.requires_grad
+    assert not hidden.requires_grad

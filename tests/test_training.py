@@ -1,0 +1,302 @@
+"""Training: schedules, exact resumption, several processes, signals, kills, full disks, non-finite steps."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from emorl.errors import UserError
+from emorl.geco import GecoConfig
+from emorl.presets import PRESETS
+from emorl.pretrained import load
+from emorl.training import trainer
+from emorl.training.checkpoint import CHECKPOINT, PREVIOUS, WEIGHTS, load_checkpoint, read_checkpoint
+from emorl.training.log import read_metrics
+from emorl.training.run import RunConfig, TrainConfig
+from emorl.training.schedules import curriculum_value, learning_rate
+from emorl.types import Scene
+
+TINY = "efficient-morl/tetrominoes-tiny"
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def tiny(**changes: object) -> RunConfig:
+    run = PRESETS[TINY]
+    return replace(
+        run, train=replace(run.train, **{"steps": 6, "checkpoint_every": 3, "evaluate_every": 6, **changes})
+    )
+
+
+def weights(directory: Path) -> dict[str, torch.Tensor]:
+    return safetensors.torch.load_file(directory / WEIGHTS)
+
+
+def assert_same(one: Path, other: Path) -> None:
+    assert (one / WEIGHTS).read_bytes() == (other / WEIGHTS).read_bytes()
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_learning_rate_is_the_published_one() -> None:
+    train = TrainConfig()
+    assert learning_rate(0, train) == 0
+    assert learning_rate(5000, train) == pytest.approx(2e-4)
+    assert learning_rate(10_000, train) == pytest.approx(4e-4)
+    assert learning_rate(110_000, train) == pytest.approx(2e-4)
+    cosine = replace(train, decay="cosine", steps=20_000)
+    assert learning_rate(15_000, cosine) == pytest.approx(2e-4)
+    assert learning_rate(20_000, cosine) == pytest.approx(0, abs=1e-12)
+    assert learning_rate(99_999, replace(train, decay="none")) == 4e-4
+
+
+def test_curriculum_switches_at_its_step(tmp_path: Path) -> None:
+    assert [curriculum_value(((0, 3), (4, 1)), step) for step in (0, 3, 4, 99)] == [3, 3, 1, 1]
+    trainer.train(tiny(curriculum=((0, 2), (3, 0)), log_every=1), tmp_path)
+    assert [record["num_steps"] for record in read_metrics(tmp_path)] == [2, 2, 2, 0, 0, 0]
+
+
+def test_a_run_directory_is_complete(tmp_path: Path) -> None:
+    model = trainer.train(tiny(), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "config.json", "environment.json", "metrics.jsonl", CHECKPOINT, PREVIOUS, WEIGHTS
+    }  # fmt: skip
+    assert RunConfig.read(tmp_path / "config.json") == tiny()
+    last = read_metrics(tmp_path)[-1]
+    assert {
+        "step",
+        "loss",
+        "nll",
+        "kl_hierarchical",
+        "kl_refined",
+        "grad_norm",
+        "skipped",
+        "validation_ari",
+    } <= set(last)
+    loaded = load(tmp_path)
+    assert all(torch.equal(t, loaded.state_dict()[name]) for name, t in model.state_dict().items())
+
+
+def test_the_seed_determines_the_weights(tmp_path: Path) -> None:
+    trainer.train(tiny(), tmp_path / "a")
+    trainer.train(
+        tiny(evaluate_every=2, evaluate_images=3, log_every=1), tmp_path / "b"
+    )  # watching changes nothing
+    trainer.train(tiny(seed=1), tmp_path / "c")
+    assert_same(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "a" / WEIGHTS).read_bytes() != (tmp_path / "c" / WEIGHTS).read_bytes()
+
+
+def test_resuming_is_exact_in_one_process(tmp_path: Path) -> None:
+    run = tiny()
+    run = replace(run, model=replace(run.model, geco=GecoConfig(target_mse=0.01, warm_up=2, step_size=1e-3)))
+    trainer.train(run, tmp_path / "whole")
+    half = replace(run, train=replace(run.train, steps=3))
+    trainer.train(half, tmp_path / "parts")
+    trainer.train(run, tmp_path / "parts", resume=True)
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+    assert weights(tmp_path / "whole")["geco.zeta"] > 0.55
+
+
+def test_a_killed_run_resumes_bit_for_bit(tmp_path: Path, start_emorl: Start, emorl: Callable) -> None:
+    """kill -9 at any moment, several times, while a checkpoint is written at every step."""
+    out = tmp_path / "killed"
+    options = ["--train.checkpoint-every", 1, "--train.steps", 100_000, "--train.evaluate-every", 100_000]
+    reached = 0
+    for attempt in range(3):
+        process = start_emorl("train", TINY, "--out", out, *options, *(["--resume"] if attempt else []))
+
+        def is_further(before: int = reached) -> bool:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                checkpoint = load_checkpoint(out) if (out / CHECKPOINT).exists() else None
+            return checkpoint is not None and checkpoint["progress"]["step"] >= before + 3
+
+        wait_for(is_further, process)
+        time.sleep(0.007 * attempt)
+        process.kill()
+        process.communicate()
+        reached = read_checkpoint(out / CHECKPOINT)["progress"]["step"]  # intact, whenever the kill came
+    steps = ["--train.steps", reached + 3]
+    assert emorl("train", TINY, "--out", out, *options, *steps, "--resume").returncode == 0
+    assert emorl("train", TINY, "--out", "whole", *options, *steps).returncode == 0
+    assert_same(out, tmp_path / "whole")
+    logged = [record["step"] for record in read_metrics(out)]
+    assert logged == sorted(set(logged))  # no step twice
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_signals_save_and_exit_cleanly(tmp_path: Path, start_emorl: Start, signum: int) -> None:
+    out = tmp_path / "run"
+    process = start_emorl(
+        "train", TINY, "--out", out, "--train.steps", 100_000, "--train.checkpoint-every", 100_000
+    )
+    wait_for(lambda: len(read_metrics(out)) > 1, process)
+    process.send_signal(signum)
+    _, message = process.communicate(timeout=60)
+    assert process.returncode == 128 + signum
+    assert f"emorl train {out / 'config.json'} --out {out} --resume" in message
+    assert "Traceback" not in message
+    step = read_checkpoint(out / CHECKPOINT)["progress"]["step"]
+    assert f"Stopped at step {step}" in message
+    assert load(out) is not None
+
+
+def test_two_processes_equal_one(tmp_path: Path, emorl: Callable) -> None:
+    options = ["--train.steps", 5, "--train.accelerator", "cpu", "--train.learning-rate", 1e-4]
+    one = emorl("train", TINY, "--out", "one", *options)
+    assert one.returncode == 0, one.stderr
+    two = emorl("train", TINY, "--out", "two", *options, "--train.devices", 2)
+    assert two.returncode == 0, two.stderr
+    a, b = weights(tmp_path / "one"), weights(tmp_path / "two")
+    for found in (a, b):
+        # Softmax over slots ignores the bias of the mask logits: its gradient is rounding error, which Adam enlarges.
+        found["decoder.rest.7.bias"][12:] = 0
+    for name in a:
+        torch.testing.assert_close(a[name], b[name], rtol=0, atol=1e-5, msg=name)
+    torch.manual_seed(0)
+    started = trainer.build(PRESETS[TINY].model).state_dict()
+    assert any((a[name] - started[name]).abs().max() > 1e-4 for name in a)  # it did train
+
+
+def poisoned(steps: set[int]) -> Callable[..., Iterator[Scene]]:
+    """Batches of which some hold NaN."""
+    original = trainer.endless
+
+    def batches(*args: object, start: int = 0, **options: object) -> Iterator[Scene]:
+        for step, batch in enumerate(original(*args, start=start, **options), start=start):
+            yield replace(batch, image=batch.image * float("nan")) if step in steps else batch
+
+    return batches
+
+
+def test_non_finite_steps_are_skipped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainer, "endless", poisoned({2, 4}))
+    run = tiny(log_every=1)
+    run = replace(run, model=replace(run.model, geco=GecoConfig(target_mse=0.01, warm_up=0)))
+    model = trainer.train(run, tmp_path)
+    assert [record["skipped"] for record in read_metrics(tmp_path)] == [0, 0, 1, 1, 2, 2]
+    assert read_metrics(tmp_path)[2]["loss"] is None
+    assert all(t.isfinite().all() for t in model.state_dict().values())
+
+
+def test_a_diverged_run_stops_and_keeps_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainer, "endless", poisoned(set(range(3, 100))))
+    monkeypatch.setattr(trainer, "MAX_SKIPPED", 2)
+    with pytest.raises(UserError, match=r"Training diverged.*learning-rate"):
+        trainer.train(tiny(), tmp_path)
+    assert read_checkpoint(tmp_path / CHECKPOINT)["progress"]["step"] == 3
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "garbage"])
+def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, damage: str) -> None:
+    trainer.train(tiny(), tmp_path / "a")
+    trainer.train(tiny(), tmp_path / "b")
+    path = tmp_path / "a" / CHECKPOINT
+    content = bytearray(path.read_bytes())
+    if damage == "flip":
+        middle = len(content) // 2
+        content[middle : middle + 200] = bytes(byte ^ 1 for byte in content[middle : middle + 200])
+    path.write_bytes(
+        {"truncate": content[:-1000], "empty": b"", "garbage": b"x" * 999}.get(damage, bytes(content))
+    )
+    with pytest.warns(UserWarning, match=r"checkpoint\.pt is damaged .* looking for the previous one"):
+        trainer.train(tiny(), tmp_path / "a", resume=True)
+    assert_same(tmp_path / "a", tmp_path / "b")
+
+
+def test_without_an_intact_checkpoint_there_is_an_error(tmp_path: Path) -> None:
+    trainer.train(tiny(), tmp_path)
+    for name in (CHECKPOINT, PREVIOUS):
+        (tmp_path / name).write_bytes(b"junk")
+    with (
+        pytest.warns(UserWarning, match="damaged"),
+        pytest.raises(UserError, match="No intact checkpoint is left"),
+    ):
+        trainer.train(tiny(), tmp_path, resume=True)
+
+
+def test_checkpoints_hold_no_code(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[object, ...]:
+            return os.system, ("touch evil",)
+
+    torch.save({"model": Evil()}, tmp_path / CHECKPOINT)
+    with pytest.raises(ValueError):
+        read_checkpoint(tmp_path / CHECKPOINT)
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, emorl: Callable) -> None:
+    assert emorl("train", TINY, "--out", "run", "--train.steps", 3).returncode == 0
+    before = (tmp_path / "run" / CHECKPOINT).read_bytes()
+    limit = len(before) // 2
+
+    def fill_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    full = emorl("train", TINY, "--out", "run", "--train.steps", 6, "--resume", preexec_fn=fill_disk)
+    assert full.returncode == 2
+    assert "Cannot write" in full.stderr
+    assert "Traceback" not in full.stderr
+    assert (tmp_path / "run" / CHECKPOINT).read_bytes() == before
+    assert not list((tmp_path / "run").glob(".*.tmp"))
+    assert emorl("train", TINY, "--out", "run", "--train.steps", 6, "--resume").returncode == 0
+
+
+def test_folders_that_cannot_be_written_are_named(tmp_path: Path, emorl: Callable) -> None:
+    (tmp_path / "file").write_text("")
+    result = emorl("train", TINY, "--out", tmp_path / "file" / "run")
+    assert result.returncode == 2
+    assert f"Cannot make the folder {tmp_path / 'file' / 'run'}" in result.stderr
+    if os.getuid() != 0:
+        (tmp_path / "locked").mkdir(mode=0o500)
+        assert emorl("train", TINY, "--out", tmp_path / "locked").returncode == 2
+    assert emorl("train", TINY, "--out", "/proc/run").returncode == 2
+
+
+def test_a_run_is_not_overwritten_or_mixed_up(tmp_path: Path) -> None:
+    trainer.train(tiny(), tmp_path)
+    with pytest.raises(UserError, match="holds a run already: add --resume"):
+        trainer.train(tiny(), tmp_path)
+    other = replace(tiny(), model=replace(tiny().model, num_slots=5))
+    with pytest.raises(UserError, match="model settings differ"):
+        trainer.train(other, tmp_path, resume=True)
+    with pytest.raises(UserError, match=r"train\.seed and train\.batch_size"):
+        trainer.train(tiny(seed=4), tmp_path, resume=True)
+    trainer.train(tiny(), tmp_path, resume=True)  # finished already: nothing to do
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    trainer.train(tiny(), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["model"]["slot_size"] = 16
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match="does not fit the model"):
+        load(tmp_path)
+    (tmp_path / WEIGHTS).write_bytes(b"nonsense")
+    with pytest.raises(UserError, match="no readable weights"):
+        load(tmp_path)
+    (tmp_path / WEIGHTS).unlink()
+    with pytest.raises(UserError, match="has not reached the first checkpoint"):
+        load(tmp_path)
+    with pytest.raises(UserError, match="There is no run directory"):
+        load(tmp_path / "absent")
