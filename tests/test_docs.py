@@ -1,0 +1,107 @@
+"""The README's commands run, its Python runs, and the docs name code that exists."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SHORT = ["--train.steps", "2", "--train.evaluate-images", "2"]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def commands() -> list[str]:
+    return [line for block in blocks("bash") for line in block.splitlines()]
+
+
+def test_every_readme_command_runs_in_order(tmp_path: Path) -> None:
+    """As written, but for shorter training and smaller data; `make test` is what runs this test."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for command in commands():
+        words = command.split()
+        if command == "make test":
+            continue
+        if command == "make demo":
+            run = ["make", "demo", f"DEMO_DIR={tmp_path / 'demo'}", "DEMO_STEPS=2"]
+            result = subprocess.run(
+                run, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+            )
+            assert (tmp_path / "demo" / "scenes.png").exists(), result.stderr
+        else:
+            assert words[0] == "emorl"
+            words += SHORT if words[1] == "train" else ["--images", "4"] if words[1] == "evaluate" else []
+            words += ["--count", "50"] if words[1:3] == ["data", "store"] else []
+            run = [sys.executable, "-m", *words]
+            result = subprocess.run(
+                run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            )
+        assert result.returncode == 0, f"{command}\n{result.stderr}"
+    for block in blocks("python"):
+        result = subprocess.run(
+            [sys.executable, "-c", block],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 0, result.stderr
+    assert len(commands()) >= 9
+    assert len(blocks("python")) == 1
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
+)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), target
+
+
+def test_the_algorithm_page_names_existing_code() -> None:
+    import emorl.models.efficient_morl as module
+    from emorl import geco, nn, probability, types
+    from emorl.nn import attention, decoder, encoder, gradient, position, recurrent
+
+    sources = [
+        module,
+        geco,
+        nn,
+        probability,
+        types,
+        attention,
+        decoder,
+        encoder,
+        gradient,
+        position,
+        recurrent,
+    ]
+    text = (ROOT / "docs" / "algorithm.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"`([A-Z]\w+(?:\.\w+)*|[a-z]+(?:_[a-z]+)+)`", text))
+    assert len(names) > 15
+    for name in names - {"torch.autograd.grad", "lam_i", "prior_draw"}:
+        first, *rest = name.split(".")
+        found = [getattr(source, first) for source in sources if hasattr(source, first)]
+        assert found, name
+        for part in rest:
+            annotations = getattr(found[0], "__annotations__", {})
+            assert hasattr(found[0], part) or part in annotations, name
+
+
+def test_every_deviation_in_the_source_is_explained() -> None:
+    explained = set(
+        re.findall(r"^\| (\d+) \|", (ROOT / "docs" / "deviations.md").read_text("utf-8"), flags=re.MULTILINE)
+    )
+    for path in (ROOT / "src").rglob("*.py"):
+        for number in re.findall(r"[Dd]eviation (\d+)", path.read_text(encoding="utf-8")):
+            assert number in explained, f"{path.name}: deviation {number}"
