@@ -176,6 +176,14 @@ def test_two_processes_equal_one(tmp_path: Path, emorl: Callable) -> None:
     assert any((a[name] - started[name]).abs().max() > 1e-4 for name in a)  # it did train
 
 
+def test_several_processes_share_one_error(tmp_path: Path, emorl: Callable) -> None:
+    (tmp_path / "file").write_text("")
+    result = emorl("train", TINY, "--out", "file", "--train.devices", 2, "--train.accelerator", "cpu")
+    assert result.returncode == 2
+    assert result.stderr.count("Cannot make the folder") == 1
+    assert "Traceback" not in result.stderr
+
+
 def poisoned(steps: set[int]) -> Callable[..., Iterator[Scene]]:
     """Batches of which some hold NaN."""
     original = trainer.endless

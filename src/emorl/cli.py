@@ -64,7 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         }
         dispatch(commands, arguments, prog="emorl", description=DESCRIPTION)
     except UserError as error:
-        print(f"emorl: {error}", file=sys.stderr)
+        if os.environ.get("LOCAL_RANK", "0") == "0":  # of several training processes, one speaks
+            print(f"emorl: {error}", file=sys.stderr)
         sys.exit(2)
     except Interrupted as stop:
         sys.exit(128 + stop.signum)

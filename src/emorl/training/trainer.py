@@ -67,19 +67,16 @@ class Objective(nn.Module):
 def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
     """Trains into `directory` and returns the model. Raises Interrupted after SIGINT or SIGTERM."""
     fabric = launch(run)
-    checkpoint = prepare(run, directory, resume) if fabric.is_global_zero else None
-    fabric.barrier()
-    if resume and not fabric.is_global_zero:
-        checkpoint = load_checkpoint(directory)
+    checkpoint = open_directory(fabric, run, directory, resume)
     torch.manual_seed(run.train.seed)
     raw = build(run.model)
     optimizer = torch.optim.Adam(raw.parameters(), lr=run.train.learning_rate)
+    objective, wrapped = fabric.setup(Objective(raw), optimizer)
     progress = Progress()
     if checkpoint is not None:
         raw.load_state_dict(checkpoint["model"])
         optimizer.load_state_dict(checkpoint["optimizer"])
         progress = Progress(**checkpoint["progress"])
-    objective, wrapped = fabric.setup(Objective(raw), optimizer)
     scenes = open_dataset(run.data, "train")
     share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
     batches = endless(scenes, run.train.batch_size, seed=run.train.seed, start=progress.step, **share)
@@ -152,13 +149,27 @@ def launch(run: RunConfig) -> Fabric:
     return fabric
 
 
+def open_directory(fabric: Fabric, run: RunConfig, directory: Path, resume: bool) -> dict[str, Any] | None:
+    """Returns the checkpoint to continue from, if any. What is wrong with the directory, all ranks learn from one."""
+    problem, checkpoint = None, None
+    if fabric.is_global_zero:
+        try:
+            checkpoint = prepare(run, directory, resume)
+        except UserError as error:
+            problem = str(error)
+    problem = fabric.broadcast(problem)
+    if problem is not None:
+        raise UserError(problem)
+    return checkpoint if fabric.is_global_zero or not resume else load_checkpoint(directory)
+
+
 def prepare(run: RunConfig, directory: Path, resume: bool) -> dict[str, Any] | None:
     """Makes the run directory, or checks that the one there is the run to continue. Returns its checkpoint, if any."""
     make_directory(directory)
     path = directory / CONFIG
     checkpoint = None
+    open_dataset(run.data, "validation")  # a mistake there should not wait for the first evaluation
     if path.exists():
-        checkpoint = load_checkpoint(directory) if resume else None
         if not resume:
             raise UserError(
                 f"{directory} holds a run already: add --resume to continue it, or choose another --out."
@@ -172,6 +183,7 @@ def prepare(run: RunConfig, directory: Path, resume: bool) -> dict[str, Any] | N
                 )
         if before.train.seed != run.train.seed or before.train.batch_size != run.train.batch_size:
             raise UserError(f"train.seed and train.batch_size must stay as they were in {path}.")
+        checkpoint = load_checkpoint(directory)
     write_json(path, run.to_dict())
     write_json(directory / "environment.json", environment())
     return checkpoint
