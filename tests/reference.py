@@ -80,7 +80,7 @@ class Reference:
     def loss(self, x: Tensor, K: int, I: int, noise: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """Returns the training loss and each step's loss summed over images. `noise` is consumed in order."""
         c, m, source = self.m.config, self.m, iter(noise)
-        beta, weight = c.kl_weight, float(m.reconstruction_weight)
+        beta, weight = float(m.beta), float(m.reconstruction_weight)
 
         def draw(q: Normal) -> Tensor:
             return q.mean + q.stddev * next(source)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from emorl.errors import UserError
-from emorl.geco import Geco, GecoConfig
+from emorl.geco import Geco, GecoConfig, Ramp
 from emorl.models import build
 from emorl.models.efficient_morl import EfficientMORLConfig
 from emorl.presets import PRESETS
@@ -108,3 +108,26 @@ def test_the_papers_unreachable_target_must_be_allowed_explicitly() -> None:
 def test_two_targets_are_one_too_many() -> None:
     with pytest.raises(UserError, match="target and target_mse"):
         GecoConfig(target=-1.0, target_mse=0.1).resolve(**TETROMINOES)
+
+
+def test_a_ramp_is_geometric_and_stops() -> None:
+    ramp, values = Ramp(0.01, 1.0, (2, 6)), []
+    for _ in range(9):
+        values.append(ramp.value.item())
+        ramp.update()
+    assert values == pytest.approx([0.01, 0.01, 0.01, 0.01 * 10**0.5, 0.1, 10**-0.5, 1, 1, 1], rel=1e-5)
+    with pytest.raises(UserError, match="cannot go from 0 to 1"):
+        Ramp(0.0, 1.0, (0, 1))
+
+
+def test_the_kl_ramp_is_state_of_the_model() -> None:
+    config = EfficientMORLConfig(image_size=16, slot_size=4, encoder_channels=4, decoder="lean", geco=GecoConfig(),
+                                 kl_start=0.1, kl_ramp=(0, 2))  # fmt: skip
+    model = build(config)
+    x = torch.rand(2, 3, 16, 16)
+    assert model.infer(x).terms["kl_weight"].item() == pytest.approx(0.1)
+    for _ in range(2):
+        model.adapt(model.infer(x).terms)
+    other = build(config)
+    other.load_state_dict(model.state_dict())
+    assert other.infer(x).terms["kl_weight"].item() == pytest.approx(1)

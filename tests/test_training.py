@@ -104,8 +104,9 @@ def test_the_seed_determines_the_weights(tmp_path: Path) -> None:
     assert (tmp_path / "a" / WEIGHTS).read_bytes() != (tmp_path / "c" / WEIGHTS).read_bytes()
 
 
-def test_resuming_is_exact_in_one_process(tmp_path: Path) -> None:
-    run = tiny()
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_resuming_is_exact_in_one_process(tmp_path: Path, optimizer: str) -> None:
+    run = tiny(optimizer=optimizer)
     run = replace(run, model=replace(run.model, geco=GecoConfig(target_mse=0.01, warm_up=2, step_size=1e-3)))
     trainer.train(run, tmp_path / "whole")
     half = replace(run, train=replace(run.train, steps=3))

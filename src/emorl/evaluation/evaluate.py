@@ -81,12 +81,23 @@ def evaluate(
     return Scores(values, settings)
 
 
+def used_slots(segmentation: Tensor, num_slots: int, *, share: float = 0.01) -> Tensor:
+    """Number of slots that own at least this share of the pixels of `segmentation` (B, H, W). Returns (B,)."""
+    owned = torch.nn.functional.one_hot(segmentation.flatten(1), num_slots).float().mean(dim=1)
+    return (owned >= share).sum(dim=1).float()
+
+
 def score_batch(outcome: Outcome, scenes: Scene) -> dict[str, Tensor]:
     """Returns name -> (B,), on the CPU."""
     answer = outcome.steps[-1]
+    mse = (answer.image - scenes.image).square().mean(dim=(1, 2, 3))
+    flat = scenes.image.flatten(2)
     scores = {
         "ari": adjusted_rand_index(answer.segmentation, scenes.segmentation),
-        "mse": (answer.image - scenes.image).square().mean(dim=(1, 2, 3)),
+        "mse": mse,
+        # Against an image of one colour: 0 is a collapsed model, 1 a perfect reconstruction.
+        "explained": 1 - mse / flat.var(dim=2, correction=0).mean(dim=1).clamp_min(1e-12),
+        "slots_used": used_slots(answer.segmentation, answer.masks.shape[1]),
     }
     terms = {name: term.expand(len(scenes.image)) for name, term in outcome.terms.items()}
     return {name: values.float().cpu() for name, values in {**scores, **terms}.items()}

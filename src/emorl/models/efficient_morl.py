@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from emorl.geco import Geco, GecoConfig
+from emorl.geco import Geco, GecoConfig, Ramp
 from emorl.models.base import Model, budget
 from emorl.nn import initialise
 from emorl.nn.attention import SetAttention
@@ -55,7 +55,9 @@ class EfficientMORLConfig:
     initialisation: Literal["official", "scaled"] = "official"  # the authors' tiny weights, or He and Xavier
     scale_bias: float = 0.0  # initial bias of the scale MLP; -6 starts posteriors at a deviation of 0.05
     loss_weights: Literal["code", "paper"] = "code"  # of the losses along refinement (deviation 1)
-    kl_weight: float = 1.0  # β
+    kl_weight: float = 1.0  # β, at the end of the ramp if there is one
+    kl_start: float | None = None  # β at the beginning; None: kl_weight throughout
+    kl_ramp: tuple[int, int] = (0, 1000)  # steps between which β goes from kl_start to kl_weight
     nll_weight: float = 1.0  # of the reconstruction; GECO multiplies it
     geco: GecoConfig = field(default_factory=lambda: GecoConfig(target=-61000.0))
 
@@ -86,6 +88,9 @@ class EfficientMORL(Model):
         self.likelihood = {"gaussian": gaussian_nll, "mixture": mixture_nll}[config.likelihood]
         geco = config.geco
         target = geco.resolve(elements=3 * config.image_size**2, sigma=config.likelihood_sigma)
+        self.kl_ramp = None
+        if config.kl_start is not None:
+            self.kl_ramp = Ramp(config.kl_start, config.kl_weight, config.kl_ramp)
         self.geco = None
         if target is not None:
             self.geco = Geco(target, step_size=geco.step_size, decay=geco.decay, warm_up=geco.warm_up)
@@ -113,7 +118,7 @@ class EfficientMORL(Model):
         self.check_images(x)
         K = budget(num_slots, self.config.num_slots, minimum=1, name="The number of slots")
         I = budget(num_steps, self.config.num_steps, minimum=0, name="The number of refinement steps")
-        beta, weight = self.config.kl_weight, self.reconstruction_weight
+        beta, weight = self.beta, self.reconstruction_weight
         training = torch.is_grad_enabled()
 
         def cut(t: Tensor) -> Tensor:
@@ -153,7 +158,12 @@ class EfficientMORL(Model):
 
         weights = refinement_weights(I, self.config.loss_weights)
         loss = torch.stack([w * loss_i for w, loss_i in zip(weights, losses, strict=True)]).sum()  # Eq. 8
-        terms |= {"nll": nll, "kl_refined": q_i.kl(p_refine).detach(), "nll_weight": weight}
+        terms |= {
+            "nll": nll,
+            "kl_refined": q_i.kl(p_refine).detach(),
+            "nll_weight": weight,
+            "kl_weight": beta,
+        }
         return Outcome(loss / len(x), terms, tuple(steps))  # line 28: the slots of the last step
 
     def bottom_up(self, x: Tensor, K: int) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
@@ -209,11 +219,18 @@ class EfficientMORL(Model):
         return Decomposition(log_masks.exp(), components, slots)
 
     @property
+    def beta(self) -> Tensor:
+        """What multiplies the KL."""
+        return self.lam0.new_tensor(self.config.kl_weight) if self.kl_ramp is None else self.kl_ramp.value
+
+    @property
     def reconstruction_weight(self) -> Tensor:
         """What multiplies the NLL, in training and in the gradient that refinement follows."""
         return self.config.nll_weight * (self.lam0.new_ones(()) if self.geco is None else self.geco.weight)
 
     def adapt(self, terms: Mapping[str, Tensor]) -> None:
+        if self.kl_ramp is not None:
+            self.kl_ramp.update()
         if self.geco is not None:
             self.geco.update(terms["nll"])
 

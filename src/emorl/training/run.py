@@ -19,7 +19,8 @@ class TrainConfig:
 
     steps: int = 300_000  # optimiser steps
     batch_size: int = 32  # images per step, over all devices together
-    learning_rate: float = 4e-4  # Adam's, at the end of the warm-up
+    optimizer: Literal["adam", "muon"] = "adam"  # the paper's, or one that needs half the steps
+    learning_rate: float = 4e-4  # at the end of the warm-up
     warm_up: int = 10_000  # steps over which the learning rate rises from zero
     decay: Literal["exponential", "cosine", "none"] = "exponential"  # of the learning rate, after the warm-up
     half_life: int = 100_000  # steps in which "exponential" halves the learning rate

@@ -25,6 +25,7 @@ from emorl.models.base import Model
 from emorl.probability import noise_from, shard_of_noise
 from emorl.training.checkpoint import CONFIG, load_checkpoint, make_directory, save_checkpoint, write_json
 from emorl.training.log import TrainingLog
+from emorl.training.optimizer import build_optimizer
 from emorl.training.run import RunConfig, TrainConfig
 from emorl.training.schedules import curriculum_value, learning_rate
 from emorl.types import Outcome
@@ -70,7 +71,7 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
     checkpoint = open_directory(fabric, run, directory, resume)
     torch.manual_seed(run.train.seed)
     raw = build(run.model)
-    optimizer = torch.optim.Adam(raw.parameters(), lr=run.train.learning_rate)
+    optimizer = build_optimizer(run.train.optimizer, raw, lr=run.train.learning_rate)
     objective, wrapped = fabric.setup(Objective(raw), optimizer)
     progress = Progress()
     if checkpoint is not None:
