@@ -31,6 +31,7 @@ def test_presets_survive_json(name: str) -> None:
         ("model", {"num_slots": "four"}, "model.num_slots must be of type int, not 'four'"),
         ("model", {"num_slots": True}, "model.num_slots must be of type int, not True"),
         ("model", {"geco": {"taget": 1}}, "model.geco.taget is not a setting.*did you mean 'target'"),
+        ("model", {"geco": {"target": "atuo"}}, "model.geco.target must be of type float, not 'atuo'"),
         ("model", {"geco": 3}, "model.geco must be a group of settings"),
         ("model", {"kind": "efficent-morl"}, "did you mean 'efficient-morl'"),
         ("train", {"curriculum": [[0, 3], [5]]}, r"train.curriculum\[1\] must have 2 entries"),

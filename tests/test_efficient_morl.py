@@ -91,7 +91,7 @@ def test_every_variant_equals_plain_autograd(changes: dict[str, Any]) -> None:
     model = build(replace(SMALL, **changes)).double()
     if model.geco is not None:
         for _ in range(3):
-            model.geco.update(torch.tensor(1e6))
+            model.geco.update(torch.tensor(1e6), torch.tensor(0.1))
     x = images()
     source, noise = recorded()
     with noise_from(source):

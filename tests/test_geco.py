@@ -10,11 +10,12 @@ import torch
 import torch.nn.functional as F
 
 from emorl.errors import UserError
-from emorl.geco import Geco, GecoConfig, Ramp
+from emorl.geco import AutoGeco, Geco, GecoConfig, Ramp
 from emorl.models import build
 from emorl.models.efficient_morl import EfficientMORLConfig
 from emorl.presets import PRESETS
 
+VARIANCE = torch.tensor(0.05)
 TETROMINOES = {"elements": 3 * 35 * 35, "sigma": 0.3}
 
 
@@ -26,12 +27,12 @@ def test_weight_rises_above_the_target_and_falls_below_it() -> None:
     g = geco()
     weights = [g.weight.item()]
     for _ in range(10):
-        g.update(torch.tensor(-50.0))  # worse than the target
+        g.update(torch.tensor(-50.0), VARIANCE)  # worse than the target
         weights.append(g.weight.item())
     assert weights[2:] == sorted(weights[2:])
     assert weights[-1] > weights[0]
     for _ in range(100):
-        g.update(torch.tensor(-150.0))
+        g.update(torch.tensor(-150.0), VARIANCE)
     assert g.weight.item() == pytest.approx(F.softplus(torch.tensor(0.55)).item())  # the floor
     assert g.weight.item() > 1
 
@@ -41,7 +42,7 @@ def test_follows_the_published_recursion() -> None:
     g, zeta, average = geco(warm_up=3), 0.55, None
     for step, nll in enumerate([-10.0, -20.0, -30.0, -40.0, -50.0, -60.0]):
         assert g.weight.item() == pytest.approx(1.0 if step < 3 else math.log1p(math.exp(zeta)))
-        g.update(torch.tensor(nll))
+        g.update(torch.tensor(nll), VARIANCE)
         if step == 3:
             average = -100 - nll
         elif step > 3:
@@ -54,11 +55,11 @@ def test_follows_the_published_recursion() -> None:
 def test_state_survives_a_round_trip() -> None:
     g = geco()
     for _ in range(5):
-        g.update(torch.tensor(-20.0))
+        g.update(torch.tensor(-20.0), VARIANCE)
     other = geco()
     other.load_state_dict(g.state_dict())
-    g.update(torch.tensor(-20.0))
-    other.update(torch.tensor(-20.0))
+    g.update(torch.tensor(-20.0), VARIANCE)
+    other.update(torch.tensor(-20.0), VARIANCE)
     assert other.weight == g.weight
 
 
@@ -70,7 +71,7 @@ def test_evaluation_leaves_it_alone_and_adapt_moves_it() -> None:
     outcome = model.infer(torch.rand(2, 3, 16, 16))
     assert model.geco.state_dict() == before
     for _ in range(2):
-        model.adapt({"nll": outcome.terms["nll"].mean()})
+        model.adapt({name: term.mean() for name, term in outcome.terms.items()})
     assert model.geco.weight > 1.01
 
 
@@ -127,7 +128,51 @@ def test_the_kl_ramp_is_state_of_the_model() -> None:
     x = torch.rand(2, 3, 16, 16)
     assert model.infer(x).terms["kl_weight"].item() == pytest.approx(0.1)
     for _ in range(2):
-        model.adapt(model.infer(x).terms)
+        model.adapt({name: term.mean() for name, term in model.infer(x).terms.items()})
     other = build(config)
     other.load_state_dict(model.state_dict())
     assert other.infer(x).terms["kl_weight"].item() == pytest.approx(1)
+
+
+def auto(**changes: float) -> AutoGeco:
+    return AutoGeco(**{**TETROMINOES, "unexplained": 0.02, "decay": 0.9, **changes})
+
+
+def nll_of(mse: float) -> torch.Tensor:
+    return torch.tensor(3675 * (math.log(0.3) + mse / 0.18))
+
+
+def test_auto_target_is_a_share_of_the_variance() -> None:
+    g = auto()
+    for _ in range(500):
+        g.update(nll_of(0.02), VARIANCE)  # 40 % of the variance are left
+    risen = g.weight.item()
+    assert risen == pytest.approx(math.exp(0.004 * 500), rel=0.01)
+    for _ in range(2000):
+        g.update(nll_of(0.02 * 0.05), VARIANCE)  # exactly the target: the weight rests
+    assert g.weight.item() == pytest.approx(risen, rel=0.15)
+    for _ in range(2000):
+        g.update(nll_of(0.0001), VARIANCE)
+    assert g.weight.item() == 1
+
+
+def test_auto_target_does_not_depend_on_contrast_or_size() -> None:
+    one = auto()
+    other = AutoGeco(elements=3 * 96**2, sigma=0.1, unexplained=0.02, decay=0.9)
+    for _ in range(50):
+        one.update(nll_of(0.02), VARIANCE)
+        other.update(torch.tensor(3 * 96**2 * (math.log(0.1) + 0.02 * 0.3 / 0.02)), 0.3 * VARIANCE)
+    assert one.weight.item() == pytest.approx(other.weight.item(), rel=1e-3)
+
+
+def test_auto_is_a_target_like_any_other() -> None:
+    config = EfficientMORLConfig(image_size=16, slot_size=4, encoder_channels=4, decoder="lean",
+                                 geco=GecoConfig(target="auto"))  # fmt: skip
+    model = build(config)
+    x = torch.rand(2, 3, 16, 16)
+    for _ in range(3):
+        model.adapt({name: term.mean() for name, term in model.infer(x).terms.items()})
+    assert model.infer(x).terms["nll_weight"].item() > 1
+    other = build(config)
+    other.load_state_dict(model.state_dict())
+    assert other.infer(x).terms["nll_weight"] == model.infer(x).terms["nll_weight"]

@@ -23,9 +23,10 @@ from emorl.presets import PRESETS
 from emorl.pretrained import load
 from emorl.training import trainer
 from emorl.training.checkpoint import CHECKPOINT, PREVIOUS, WEIGHTS, load_checkpoint, read_checkpoint
+from emorl.training.diagnosis import diagnose
 from emorl.training.log import read_metrics
 from emorl.training.run import RunConfig, TrainConfig
-from emorl.training.schedules import curriculum_value, learning_rate
+from emorl.training.schedules import Curriculum, learning_rate
 from emorl.types import Scene
 
 TINY = "efficient-morl/tetrominoes-tiny"
@@ -68,9 +69,56 @@ def test_learning_rate_is_the_published_one() -> None:
 
 
 def test_curriculum_switches_at_its_step(tmp_path: Path) -> None:
-    assert [curriculum_value(((0, 3), (4, 1)), step) for step in (0, 3, 4, 99)] == [3, 3, 1, 1]
+    schedule = Curriculum(((0, 3), (4, 1)), 0.0)
+    assert [schedule.num_steps(step) for step in (0, 3, 4, 99)] == [3, 3, 1, 1]
     trainer.train(tiny(curriculum=((0, 2), (3, 0)), log_every=1), tmp_path)
     assert [record["num_steps"] for record in read_metrics(tmp_path)] == [2, 2, 2, 0, 0, 0]
+
+
+def test_curriculum_drops_refinements_that_do_little() -> None:
+    curriculum = Curriculum(((0, 3),), 0.2)
+    large = {f"update_{i}": torch.tensor(1.0) for i in (1, 2, 3)}
+    small = {"update_1": torch.tensor(1.0), "update_2": torch.tensor(0.05), "update_3": torch.tensor(0.01)}
+    for step in range(300):
+        curriculum.update(curriculum.num_steps(step), large)
+    assert curriculum.num_steps(300) == 3
+    seen = []
+    for step in range(600):
+        seen.append(curriculum.num_steps(step))
+        curriculum.update(seen[-1], small)
+    assert sorted(seen, reverse=True) == seen
+    assert set(seen) == {3, 2, 1}  # one at a time, and never the last
+    assert seen.count(3) > 100  # a moving average, not one lucky batch
+    never = Curriculum(((0, 3),), 0.0)
+    for step in range(600):
+        never.update(never.num_steps(step), small)
+    assert never.num_steps(600) == 3
+    assert Curriculum(((0, 0),), 0.5).num_steps(0) == 0
+
+
+def test_an_automatic_curriculum_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Curriculum, "DECAY", 0.5)
+    run = tiny(curriculum=((0, 3),), drop_below=10.0, log_every=1, steps=12)
+    trainer.train(run, tmp_path / "whole")
+    budgets = [record["num_steps"] for record in read_metrics(tmp_path / "whole")]
+    assert budgets == [3, 2, *[1] * 10]
+    trainer.train(replace(run, train=replace(run.train, steps=3)), tmp_path / "parts")
+    trainer.train(run, tmp_path / "parts", resume=True)
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_collapsed_run_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(trainer, "SETTLED", 2)
+    trainer.train(tiny(evaluate_every=2, warm_up=0), tmp_path)
+    assert capsys.readouterr().err.count("This run looks collapsed") == 1  # three evaluations, one warning
+
+
+def test_diagnosis_knows_a_healthy_run() -> None:
+    assert diagnose({"explained": 0.8, "slots_used": 3.6}) is None
+    assert "collapsed" in diagnose({"explained": -0.2, "slots_used": 3.6})
+    assert "one slot" in diagnose({"explained": 0.6, "slots_used": 1.0})
 
 
 def test_a_run_directory_is_complete(tmp_path: Path) -> None:
@@ -289,7 +337,7 @@ def test_a_run_is_not_overwritten_or_mixed_up(tmp_path: Path) -> None:
     other = replace(tiny(), model=replace(tiny().model, num_slots=5))
     with pytest.raises(UserError, match="model settings differ"):
         trainer.train(other, tmp_path, resume=True)
-    with pytest.raises(UserError, match=r"train\.seed and train\.batch_size"):
+    with pytest.raises(UserError, match=r"train\.seed must stay 0"):
         trainer.train(tiny(seed=4), tmp_path, resume=True)
     trainer.train(tiny(), tmp_path, resume=True)  # finished already: nothing to do
 

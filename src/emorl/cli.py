@@ -37,7 +37,8 @@ from emorl.report.images import (
 )
 from emorl.training.checkpoint import make_directory, write_json
 from emorl.training.run import RunConfig
-from emorl.training.trainer import Interrupted, train
+from emorl.training.signals import Interrupted
+from emorl.training.trainer import train
 
 DESCRIPTION = """Discovers the objects in images without labels. Begin with `emorl list`, then
 `emorl train efficient-morl/tetrominoes-fast --out runs/a` and `emorl evaluate runs/a`."""

@@ -47,10 +47,7 @@ def convert(expected: Any, value: Any, path: str) -> Any:
             raise UserError(f"{path} must be one of {', '.join(map(repr, arguments))}, not {value!r}.")
         return value
     if origin in (Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        (inner,) = (argument for argument in arguments if argument is not type(None))
-        return convert(inner, value, path)
+        return convert_union(arguments, value, path)
     if origin is tuple:
         return convert_tuple(arguments, value, path)
     if expected is float and type(value) is int:
@@ -58,6 +55,19 @@ def convert(expected: Any, value: Any, path: str) -> Any:
     if type(value) is not expected:  # not isinstance: True is no number
         raise UserError(f"{path} must be of type {expected.__name__}, not {value!r}.")
     return value
+
+
+def convert_union(arguments: tuple[Any, ...], value: Any, path: str) -> Any:
+    """The first alternative that takes `value`; the last one's complaint if none does."""
+    if value is None and type(None) in arguments:
+        return None
+    *others, last = (argument for argument in arguments if argument is not type(None))
+    for alternative in others:
+        try:
+            return convert(alternative, value, path)
+        except UserError:
+            continue
+    return convert(last, value, path)
 
 
 def convert_tuple(arguments: tuple[Any, ...], value: Any, path: str) -> tuple[Any, ...]:

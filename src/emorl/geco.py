@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -20,17 +21,20 @@ from emorl.errors import UserError
 class GecoConfig:
     """The reconstruction to reach, said in one of three ways; with none of them GECO is off."""
 
-    target: float | None = None  # C of the paper: the NLL of a whole image
+    target: Literal["auto"] | float | None = (
+        None  # C of the paper, the NLL of a whole image; or chosen from the data
+    )
     target_per_element: float | None = None  # the same, divided by 3 x H x W
     target_mse: float | None = None  # the mean squared error wanted, for people
+    unexplained: float = 0.02  # share of the images' variance that "auto" leaves unexplained
     allow_unreachable: bool = (
         False  # accept a target below the lowest NLL there is; the weight then grows for ever
     )
-    step_size: float = 1e-6  # of ζ
+    step_size: float = 1e-6  # of ζ; "auto" moves by its own rate
     decay: float = 0.99  # of the moving average of the gap to the target
     warm_up: int = 1000  # steps of plain ELBO before ζ moves
 
-    def resolve(self, *, elements: int, sigma: float) -> float | None:
+    def resolve(self, *, elements: int, sigma: float) -> float | Literal["auto"] | None:
         """Returns the target as the NLL of an image of `elements` values under a Gaussian of scale `sigma`."""
         floor = elements * math.log(sigma)  # both likelihoods, at zero error
         given = {
@@ -48,13 +52,22 @@ class GecoConfig:
         if len(targets) > 1:
             raise UserError(f"GECO takes one target, not {' and '.join(targets)}: set the others to None.")
         ((name, target),) = targets.items()
-        if target <= floor and not self.allow_unreachable:
+        if target != "auto" and target <= floor and not self.allow_unreachable:
             raise UserError(
                 f"GECO {name} = {getattr(self, name):g} cannot be reached: with sigma {sigma:g} even a perfect "
                 f"reconstruction has an NLL of {floor:.1f} per image ({math.log(sigma):.4f} per element). "
                 f"Choose a higher one, say a target_mse of 0.001, or set allow_unreachable."
             )
         return target
+
+    def build(self, *, elements: int, sigma: float) -> Geco | AutoGeco | None:
+        """Returns the module that weighs the NLL, or None if GECO is off."""
+        target = self.resolve(elements=elements, sigma=sigma)
+        if target is None:
+            return None
+        if target == "auto":
+            return AutoGeco(elements=elements, sigma=sigma, unexplained=self.unexplained, decay=self.decay)
+        return Geco(target, step_size=self.step_size, decay=self.decay, warm_up=self.warm_up)
 
 
 class Ramp(nn.Module):
@@ -105,8 +118,8 @@ class Geco(nn.Module):
         return torch.where(self.updates >= self.warm_up, F.softplus(self.zeta), torch.ones_like(self.zeta))
 
     @torch.no_grad()
-    def update(self, nll: Tensor) -> None:
-        """Moves the weight, given the mean NLL per image of the batch just trained on."""
+    def update(self, nll: Tensor, variance: Tensor) -> None:
+        """Moves the weight, given means over the batch just trained on: NLL per image, variance within an image."""
         self.updates += 1
         if self.updates <= self.warm_up:
             return
@@ -115,3 +128,41 @@ class Geco(nn.Module):
         self.gap.copy_(gap if is_first else self.decay * self.gap + (1 - self.decay) * gap)
         if not is_first:
             self.zeta.copy_((self.zeta - self.step_size * self.gap).clamp_min(self.FLOOR))
+
+
+class AutoGeco(nn.Module):
+    """GECO without a number to tune: the target is a share of the images' own variance.
+
+    The error is measured in units of the target and the weight moves by a factor, so neither depends on the size or
+    the contrast of the images. It starts at the ELBO's weight and multiplies until the target is met.
+    """
+
+    weight: Tensor
+    error: Tensor
+    variance: Tensor
+    updates: Tensor
+    RATE = (
+        0.004  # at most this much of the weight's logarithm per step: a factor of fifty in a thousand steps
+    )
+    BOUNDS = (1.0, 1e4)
+
+    def __init__(self, *, elements: int, sigma: float, unexplained: float, decay: float) -> None:
+        super().__init__()
+        self.floor = elements * math.log(sigma)
+        self.scale = elements / (2 * sigma**2)
+        self.unexplained = unexplained
+        self.decay = decay
+        self.register_buffer("weight", torch.tensor(1.0))
+        self.register_buffer("error", torch.tensor(0.0))  # moving average of the mean squared error
+        self.register_buffer("variance", torch.tensor(0.0))  # mean over all images seen
+        self.register_buffer("updates", torch.tensor(0))
+
+    @torch.no_grad()
+    def update(self, nll: Tensor, variance: Tensor) -> None:
+        """The contract of Geco.update."""
+        self.updates += 1
+        self.variance += (variance - self.variance) / self.updates
+        error = (nll - self.floor) / self.scale
+        self.error.copy_(error if self.updates == 1 else self.decay * self.error + (1 - self.decay) * error)
+        excess = (self.error / (self.unexplained * self.variance)).clamp_min(1e-6).log().clamp(-1, 1)
+        self.weight.copy_((self.weight * (self.RATE * excess).exp()).clamp(*self.BOUNDS))

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from emorl.geco import Geco, GecoConfig, Ramp
+from emorl.geco import GecoConfig, Ramp
 from emorl.models.base import Model, budget
 from emorl.nn import initialise
 from emorl.nn.attention import SetAttention
@@ -86,14 +86,10 @@ class EfficientMORL(Model):
         )
         self.refine = RefinementNetwork(D)
         self.likelihood = {"gaussian": gaussian_nll, "mixture": mixture_nll}[config.likelihood]
-        geco = config.geco
-        target = geco.resolve(elements=3 * config.image_size**2, sigma=config.likelihood_sigma)
+        self.geco = config.geco.build(elements=3 * config.image_size**2, sigma=config.likelihood_sigma)
         self.kl_ramp = None
         if config.kl_start is not None:
             self.kl_ramp = Ramp(config.kl_start, config.kl_weight, config.kl_ramp)
-        self.geco = None
-        if target is not None:
-            self.geco = Geco(target, step_size=geco.step_size, decay=geco.decay, warm_up=geco.warm_up)
         self.initialise()
 
     def initialise(self) -> None:
@@ -164,6 +160,9 @@ class EfficientMORL(Model):
             "nll_weight": weight,
             "kl_weight": beta,
         }
+        terms["variance"] = (
+            x.flatten(2).var(dim=2, correction=0).mean(dim=1)
+        )  # within an image: AutoGeco's yardstick
         return Outcome(loss / len(x), terms, tuple(steps))  # line 28: the slots of the last step
 
     def bottom_up(self, x: Tensor, K: int) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
@@ -232,7 +231,7 @@ class EfficientMORL(Model):
         if self.kl_ramp is not None:
             self.kl_ramp.update()
         if self.geco is not None:
-            self.geco.update(terms["nll"])
+            self.geco.update(terms["nll"], terms["variance"])
 
     def is_fully_used(self, num_steps: int | None) -> bool:
         I = self.config.num_steps if num_steps is None else num_steps

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from emorl.errors import UserError
 from emorl.training.checkpoint import write_bytes
+from emorl.training.run import TrainConfig
 
 METRICS = "metrics.jsonl"
 
@@ -36,11 +37,14 @@ def read_metrics(directory: Path) -> list[dict[str, float]]:
 class TrainingLog:
     """Writes what training measures. Lines after the step that a run resumes from are dropped: they come again."""
 
-    def __init__(self, directory: Path, *, start: int, steps: int, batch_size: int) -> None:
+    def __init__(self, directory: Path, train: TrainConfig, *, start: int) -> None:
         kept = [record for record in read_metrics(directory) if record["step"] < start]
         write_bytes(directory / METRICS, "".join(json.dumps(record) + "\n" for record in kept).encode())
         self.path = directory / METRICS
-        self.batch_size = batch_size
+        self.train, self.start = train, start
+        self.values: dict[str, float] = {}  # the newest
+        self.scores: dict[str, float] = {}  # on validation scenes, the newest
+        self.warned: set[str] = set()
         self.console = Console(stderr=True)
         self.progress = Progress(
             TextColumn("[bold]step"),
@@ -51,9 +55,7 @@ class TrainingLog:
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self.task = self.progress.add_task("train", total=steps, completed=start, status="")
-        self.start, self.steps = start, steps
-        self.latest: dict[str, float] = next((r for r in reversed(kept) if "validation_ari" in r), {})
+        self.task = self.progress.add_task("train", total=train.steps, completed=start, status="")
 
     def __enter__(self) -> Self:
         self.file = open(self.path, "a", encoding="utf-8")
@@ -70,34 +72,48 @@ class TrainingLog:
         except OSError as problem:  # unwritten lines of a full disk
             raise cannot_write(self.path, problem) from None
 
-    def write(self, step: int, values: Mapping[str, float]) -> None:
+    def step(self, step: int, values: Mapping[str, float], scores: Mapping[str, float] | None) -> None:
+        """Takes note of a step, and of the validation scores after it if there are any."""
+        self.values = dict(values)
+        if scores is not None:
+            self.scores = dict(scores)
+        if scores is not None or step % self.train.log_every == 0:
+            self.write(
+                {"step": step, **values, **{f"validation_{name}": v for name, v in (scores or {}).items()}}
+            )
+        if not self.progress.disable:
+            self.progress.update(self.task, completed=step + 1, status=self.status(step + 1))
+        elif scores is not None:
+            elapsed = time.perf_counter() - self.started
+            left = elapsed / (step + 1 - self.start) * (self.train.steps - step - 1)
+            self.say(f"step {step + 1}/{self.train.steps}  {self.status(step + 1)}  {left / 60:.1f} min left")
+
+    def write(self, record: Mapping[str, float]) -> None:
         """Appends a line; values that are not finite are written as null, because JSON has no NaN."""
-        self.latest |= values
-        clean = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        clean = {name: value if math.isfinite(value) else None for name, value in record.items()}
         try:
-            self.file.write(json.dumps({"step": step, **clean}) + "\n")
+            self.file.write(json.dumps(clean) + "\n")
             self.file.flush()
         except OSError as problem:
             raise cannot_write(self.path, problem) from None
 
-    def advance(self, step: int) -> None:
-        """Moves the bar to `step` steps done."""
-        if not self.progress.disable:
-            self.progress.update(self.task, completed=step, status=self.status(step))
-
-    def evaluated(self, step: int) -> None:
-        """Prints a line for people whose console keeps no bar."""
-        if self.progress.disable:
-            elapsed = time.perf_counter() - self.started
-            left = elapsed / max(1, step - self.start) * (self.steps - step)
-            self.say(f"step {step}/{self.steps}  {self.status(step)}  {left / 60:.1f} min left")
-
-    def status(self, step: int) -> str:
-        images = (step - self.start) * self.batch_size
-        rate = images / max(1e-9, time.perf_counter() - self.started)
-        known = {"loss": "loss {:.4g}", "validation_ari": "ARI {:.3f}", "validation_mse": "MSE {:.4f}"}
-        parts = [text.format(self.latest[name]) for name, text in known.items() if name in self.latest]
+    def status(self, done: int) -> str:
+        rate = (done - self.start) * self.train.batch_size / max(1e-9, time.perf_counter() - self.started)
+        parts = [f"loss {self.values['loss']:.4g}"]
+        shown = {
+            "ari": "ARI {:.3f}",
+            "mse": "MSE {:.4f}",
+            "slots_used": "slots {:.1f}",
+            "kl_refined": "KL {:.0f}",
+        }
+        parts += [text.format(self.scores[name]) for name, text in shown.items() if name in self.scores]
         return "  ".join([*parts, f"{rate:.0f} images/s"])
+
+    def warn(self, problem: str | None) -> None:
+        """Says what looks wrong, once for each kind of problem."""
+        if problem is not None and problem[:20] not in self.warned:  # numbers further on may differ
+            self.warned.add(problem[:20])
+            self.say(f"[yellow]Warning:[/yellow] {problem}")
 
     def say(self, message: str) -> None:
         self.console.print(message, highlight=False, soft_wrap=True)

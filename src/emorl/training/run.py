@@ -28,6 +28,9 @@ class TrainConfig:
     curriculum: tuple[tuple[int, int], ...] = (
         (0, 3),
     )  # (step, I): from that step on, train with I refinements
+    drop_below: float = (
+        0.0  # drop a refinement when the last update falls below this share of the first; 0: never
+    )
     seed: int = 0  # of weights, batches and noise
     devices: int = 1  # processes or GPUs to train on
     accelerator: Literal["auto", "cpu", "cuda"] = "auto"

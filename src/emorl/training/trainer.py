@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import platform
 import signal
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,25 +21,21 @@ from emorl.evaluation.evaluate import evaluate
 from emorl.models import build
 from emorl.models.base import Model
 from emorl.probability import noise_from, shard_of_noise
-from emorl.training.checkpoint import CONFIG, load_checkpoint, make_directory, save_checkpoint, write_json
+from emorl.training.checkpoint import CONFIG, load_checkpoint, save_checkpoint
+from emorl.training.diagnosis import diagnose
+from emorl.training.directory import prepare
 from emorl.training.log import TrainingLog
 from emorl.training.optimizer import build_optimizer
 from emorl.training.run import RunConfig, TrainConfig
-from emorl.training.schedules import curriculum_value, learning_rate
+from emorl.training.schedules import Curriculum, learning_rate
+from emorl.training.signals import Interrupted, stop_requests
 from emorl.types import Outcome
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 MAX_SKIPPED = 100  # non-finite steps in a row after which training is lost
-
-
-class Interrupted(Exception):
-    """A signal asked training to stop; everything is saved."""
-
-    def __init__(self, signum: int, step: int) -> None:
-        super().__init__(f"stopped at step {step}")
-        self.signum, self.step = signum, step
+SETTLED = 1000  # steps after which a run that still looks collapsed is worth a word
 
 
 @dataclass
@@ -51,6 +45,8 @@ class Progress:
     step: int = 0
     skipped: int = 0  # steps whose gradient was not finite, in all
     skipped_in_a_row: int = 0
+    seconds: float = 0.0  # spent training, over all resumptions
+    cpu_seconds: float = 0.0
 
 
 class Objective(nn.Module):
@@ -70,33 +66,36 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
     fabric = launch(run)
     checkpoint = open_directory(fabric, run, directory, resume)
     torch.manual_seed(run.train.seed)
-    raw = build(run.model)
-    optimizer = build_optimizer(run.train.optimizer, raw, lr=run.train.learning_rate)
-    objective, wrapped = fabric.setup(Objective(raw), optimizer)
-    progress = Progress()
+    model = build(run.model)
+    optimizer = build_optimizer(run.train.optimizer, model, lr=run.train.learning_rate)
+    objective, wrapped = fabric.setup(Objective(model), optimizer)
+    progress, curriculum = Progress(), Curriculum(run.train.curriculum, run.train.drop_below)
     if checkpoint is not None:
-        raw.load_state_dict(checkpoint["model"])
+        model.load_state_dict(checkpoint["model"])
         optimizer.load_state_dict(checkpoint["optimizer"])
         progress = Progress(**checkpoint["progress"])
-    scenes = open_dataset(run.data, "train")
+        curriculum.state = checkpoint["curriculum"]
     share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
+    scenes = open_dataset(run.data, "train")
     batches = endless(scenes, run.train.batch_size, seed=run.train.seed, start=progress.step, **share)
-    noise = shard_of_noise(**share)
 
     def save() -> None:
         if fabric.is_global_zero:
-            state = {"optimizer": optimizer.state_dict(), "progress": vars(progress), "seed": run.train.seed}
-            save_checkpoint(directory, raw, state)
+            state = {"progress": asdict(progress), "curriculum": curriculum.state}
+            save_checkpoint(directory, model, {**state, "optimizer": optimizer.state_dict()})
 
-    with open_log(fabric, run, directory, progress.step) as log, stop_requests() as requests:
+    with (
+        open_log(fabric, run, directory, progress.step) as log,
+        noise_from(shard_of_noise(**share)),
+        stop_requests() as requests,
+    ):
         while progress.step < run.train.steps:
-            step, batch = progress.step, next(batches)
+            step, started = progress.step, (time.perf_counter(), time.process_time())
+            batch, I = next(batches), curriculum.num_steps(step)
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(step, run.train)
             seed_noise(run.train.seed, step)
-            with noise_from(noise):
-                I = curriculum_value(run.train.curriculum, step)
-                loss, terms = objective(batch.image.to(fabric.device), I)
+            loss, terms = objective(batch.image.to(fabric.device), I)
             wrapped.zero_grad(set_to_none=True)
             fabric.backward(loss)
             grad_norm = clip(fabric, objective, wrapped, run.train)
@@ -104,21 +103,20 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
             is_finite = bool(grad_norm.isfinite())  # the same on every rank: gradients have been averaged
             if is_finite:
                 wrapped.step()
-                raw.adapt(terms)
-            count_skips(progress, is_finite, directory)
-            progress.step += 1
+                model.adapt(terms)
+                curriculum.update(I, terms)
+            advance(progress, is_finite, started, directory)
 
             is_last = progress.step == run.train.steps
             must_stop = bool(terms.pop("stop") > 0)  # on every rank, if on one
             if log is not None:
-                is_due = is_last or must_stop or progress.step % run.train.evaluate_every == 0
-                if is_due or step % run.train.log_every == 0:
-                    values = {name: float(term) for name, term in terms.items()}
-                    values |= {"grad_norm": float(grad_norm), "skipped": progress.skipped, "num_steps": I}
-                    log.write(step, values | (validate(raw, run) if is_due and not must_stop else {}))
-                log.advance(progress.step)
-                if is_due:
-                    log.evaluated(progress.step)
+                is_due = is_last or progress.step % run.train.evaluate_every == 0
+                values = {name: float(term) for name, term in terms.items()}
+                values |= {"grad_norm": float(grad_norm), "num_steps": I, "skipped": progress.skipped}
+                values |= {"seconds": progress.seconds, "cpu_seconds": progress.cpu_seconds}
+                log.step(step, values, validate(model, run) if is_due else None)
+                if is_due and progress.step >= max(SETTLED, 2 * run.train.warm_up):
+                    log.warn(diagnose(log.scores))
             if is_last or must_stop or progress.step % run.train.checkpoint_every == 0:
                 save()
             if must_stop:
@@ -128,7 +126,7 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
                 raise Interrupted(requests[0] if requests else signal.SIGTERM, progress.step)
         if log is not None:
             log.say(f"Trained for {progress.step} steps. Next: emorl evaluate {directory}")
-    return raw.eval()
+    return model.eval()
 
 
 def launch(run: RunConfig) -> Fabric:
@@ -155,7 +153,7 @@ def open_directory(fabric: Fabric, run: RunConfig, directory: Path, resume: bool
     problem, checkpoint = None, None
     if fabric.is_global_zero:
         try:
-            checkpoint = prepare(run, directory, resume)
+            checkpoint = prepare(run, directory, resume=resume)
         except UserError as error:
             problem = str(error)
     problem = fabric.broadcast(problem)
@@ -164,49 +162,8 @@ def open_directory(fabric: Fabric, run: RunConfig, directory: Path, resume: bool
     return checkpoint if fabric.is_global_zero or not resume else load_checkpoint(directory)
 
 
-def prepare(run: RunConfig, directory: Path, resume: bool) -> dict[str, Any] | None:
-    """Makes the run directory, or checks that the one there is the run to continue. Returns its checkpoint, if any."""
-    make_directory(directory)
-    path = directory / CONFIG
-    checkpoint = None
-    open_dataset(run.data, "validation")  # a mistake there should not wait for the first evaluation
-    if path.exists():
-        if not resume:
-            raise UserError(
-                f"{directory} holds a run already: add --resume to continue it, or choose another --out."
-            )
-        before = RunConfig.read(path)
-        for group in ("model", "data"):
-            if getattr(before, group) != getattr(run, group):
-                raise UserError(
-                    f"The {group} settings differ from those that {directory} was started with; "
-                    f"continue it with `emorl train {path} --out {directory} --resume`."
-                )
-        if before.train.seed != run.train.seed or before.train.batch_size != run.train.batch_size:
-            raise UserError(f"train.seed and train.batch_size must stay as they were in {path}.")
-        checkpoint = load_checkpoint(directory)
-    write_json(path, run.to_dict())
-    write_json(directory / "environment.json", environment())
-    return checkpoint
-
-
-def environment() -> dict[str, Any]:
-    """What the numbers of a run may depend on, besides its config."""
-    return {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "machine": platform.machine(),
-        "system": platform.system(),
-        "threads": torch.get_num_threads(),
-        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-    }
-
-
 def open_log(fabric: Fabric, run: RunConfig, directory: Path, start: int) -> Any:
-    if not fabric.is_global_zero:
-        return nullcontext()
-    return TrainingLog(directory, start=start, steps=run.train.steps, batch_size=run.train.batch_size)
+    return TrainingLog(directory, run.train, start=start) if fabric.is_global_zero else nullcontext()
 
 
 def seed_noise(seed: int, step: int) -> None:
@@ -214,9 +171,9 @@ def seed_noise(seed: int, step: int) -> None:
     torch.manual_seed(int(np.random.SeedSequence((seed, step)).generate_state(1, np.uint64)[0] >> 1))
 
 
-def clip(fabric: Fabric, model: Any, optimizer: Any, train: TrainConfig) -> Tensor:
+def clip(fabric: Fabric, objective: Any, optimizer: Any, train: TrainConfig) -> Tensor:
     """Scales the gradient down to the configured norm. Returns the norm it had."""
-    norm = fabric.clip_gradients(model, optimizer, max_norm=train.max_grad_norm, error_if_nonfinite=False)
+    norm = fabric.clip_gradients(objective, optimizer, max_norm=train.max_grad_norm, error_if_nonfinite=False)
     assert norm is not None
     return norm
 
@@ -231,8 +188,11 @@ def mean_over_ranks(fabric: Fabric, terms: Mapping[str, Tensor | float]) -> dict
     return dict(zip(terms, means, strict=True))
 
 
-def count_skips(progress: Progress, is_finite: bool, directory: Path) -> None:
-    """A step without a finite gradient changes nothing and is counted; too many in a row end the run."""
+def advance(progress: Progress, is_finite: bool, started: tuple[float, float], directory: Path) -> None:
+    """Counts the step. One without a finite gradient has changed nothing; too many in a row end the run."""
+    progress.step += 1
+    progress.seconds += time.perf_counter() - started[0]
+    progress.cpu_seconds += time.process_time() - started[1]
     progress.skipped += not is_finite
     progress.skipped_in_a_row = 0 if is_finite else progress.skipped_in_a_row + 1
     if progress.skipped_in_a_row >= MAX_SKIPPED:
@@ -244,28 +204,5 @@ def count_skips(progress: Progress, is_finite: bool, directory: Path) -> None:
 
 def validate(model: Model, run: RunConfig) -> dict[str, float]:
     """Scores on held-out scenes; neither weights nor the course of training depend on it."""
-    scenes = open_dataset(run.data, "validation")
-    scores = evaluate(model, scenes, images=run.train.evaluate_images, num_steps=None)
-    wanted = [name for name in scores.values if not name.startswith("update_")]
-    return {f"validation_{name}": scores.mean(name) for name in wanted if math.isfinite(scores.mean(name))}
-
-
-@contextmanager
-def stop_requests() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM instead of dying of them; a second signal has its usual effect."""
-    received: list[int] = []
-    previous: dict[int, Any] = {}
-
-    def receive(signum: int, frame: object) -> None:
-        received.append(signum)
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-        print("\nStopping after this step ...", file=sys.stderr, flush=True)  # noqa: T201
-
-    try:
-        for number in (int(signal.SIGINT), int(signal.SIGTERM)):
-            previous[number] = signal.signal(number, receive)
-        yield received
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    scores = evaluate(model, open_dataset(run.data, "validation"), images=run.train.evaluate_images)
+    return {name: scores.mean(name) for name in scores.values}

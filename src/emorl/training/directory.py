@@ -1,0 +1,59 @@
+"""Opening a run directory: a new one is made, an old one is continued only if it is the same run."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from emorl.data import open_dataset
+from emorl.errors import UserError
+from emorl.training.checkpoint import CONFIG, load_checkpoint, make_directory, write_json
+from emorl.training.run import RunConfig
+
+
+def prepare(run: RunConfig, directory: Path, *, resume: bool) -> dict[str, Any] | None:
+    """Makes the run directory, or checks that the one there is the run to continue. Returns its checkpoint, if any."""
+    open_dataset(run.data, "validation")  # a mistake there should not wait for the first evaluation
+    make_directory(directory)
+    path = directory / CONFIG
+    checkpoint = None
+    if path.exists():
+        if not resume:
+            raise UserError(
+                f"{directory} holds a run already: add --resume to continue it, or choose another --out."
+            )
+        check_same(RunConfig.read(path), run, path)
+        checkpoint = load_checkpoint(directory)
+    write_json(path, run.to_dict())
+    write_json(directory / "environment.json", environment())
+    return checkpoint
+
+
+def check_same(before: RunConfig, run: RunConfig, path: Path) -> None:
+    """The length of a training may change on the way, and how it is watched; what it computes may not."""
+    for group in ("model", "data"):
+        if getattr(before, group) != getattr(run, group):
+            raise UserError(
+                f"The {group} settings differ from those that {path.parent} was started with; "
+                f"continue it with `emorl train {path} --out {path.parent} --resume`."
+            )
+    for name in ("seed", "batch_size", "optimizer"):
+        if getattr(before.train, name) != getattr(run.train, name):
+            raise UserError(f"train.{name} must stay {getattr(before.train, name)!r}, as it was in {path}.")
+
+
+def environment() -> dict[str, Any]:
+    """What the numbers of a run may depend on, besides its config."""
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "threads": torch.get_num_threads(),
+        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }
