@@ -25,7 +25,7 @@ from emorl.evaluation.evaluate import Scores, evaluate
 from emorl.models import MODELS
 from emorl.models.base import Model
 from emorl.presets import PRESETS
-from emorl.pretrained import load_with_config
+from emorl.pretrained import card_of, load_with_config, released
 from emorl.probability import noise_from, noise_per_image
 from emorl.report.images import (
     decomposition_row,
@@ -132,7 +132,7 @@ def train_help(preset: tyro.conf.Positional[str], out: Path, resume: bool = Fals
 
 
 def evaluate_command(
-    run: tyro.conf.Positional[Path],
+    run: tyro.conf.Positional[str],
     slots: int | None = None,
     steps: int | None = None,
     images: int | None = None,
@@ -141,10 +141,10 @@ def evaluate_command(
     json: bool = False,
     picture: Path | None = None,
 ) -> None:
-    """Score a trained model on held-out scenes; the scores also go to RUN/scores.json.
+    """Score a trained model on held-out scenes; the scores also go to RUN/scores.json of a run directory.
 
     Args:
-        run: Run directory of a training.
+        run: Run directory of a training, or the name of released weights.
         slots: K, number of slots; as trained if left out.
         steps: I, refinement steps; as configured if left out.
         images: Number of scenes; all of the split if left out.
@@ -169,7 +169,8 @@ def evaluate_command(
         save_picture(grid(rows), picture)
         say(f"Drew {picture}: image, reconstruction, segmentation, and one panel per slot.")
     try:
-        write_json(run / "scores.json", {"split": split, **scores.to_dict()})
+        if Path(run).is_dir():
+            write_json(Path(run) / "scores.json", {"split": split, **scores.to_dict()})
     except UserError as error:
         warnings.warn(str(error), stacklevel=1)
 
@@ -185,7 +186,7 @@ def report(scores: Scores, *, as_json: bool) -> None:
 
 
 def decompose_command(
-    run: tyro.conf.Positional[Path],
+    run: tyro.conf.Positional[str],
     images: tyro.conf.Positional[tuple[Path, ...]],
     out: Path,
     slots: int | None = None,
@@ -195,7 +196,7 @@ def decompose_command(
     """Take images apart: a PNG with one panel per slot, and the arrays as .npz, for each.
 
     Args:
-        run: Run directory of a training.
+        run: Run directory of a training, or the name of released weights.
         images: Image files of the size the model was trained on.
         out: Folder for the results.
         slots: K, number of slots; as trained if left out.
@@ -279,7 +280,7 @@ def data_command() -> None:
 
 
 def list_command() -> None:
-    """Name the models, data sets and presets there are."""
+    """Name the models, data sets, presets and released weights there are."""
     print("models")
     for name, model in MODELS.items():
         print(f"  {name:<34} {(model.__doc__ or '').splitlines()[0]}")
@@ -289,6 +290,9 @@ def list_command() -> None:
     print("presets")
     for name, run in PRESETS.items():
         print(f"  {name:<34} {run.train.steps} steps of {run.train.batch_size} images")
+    print("released weights")
+    for name in released():
+        print(f"  {name:<34} ARI {card_of(name)['scores']['ari']:.3f} on held-out scenes")
 
 
 def say(message: str) -> None:

@@ -1,0 +1,81 @@
+"""Trains a preset with several seeds, scores each on the held-out scenes, and writes one JSON of results.
+
+    python benchmarks/seeds.py efficient-morl/tetrominoes-fast --seeds 0 1 2 3 4 --runs runs/tetrominoes-fast
+
+Can be stopped and run again at any time: finished seeds are kept, an interrupted one goes on. Seeds may also be
+trained by several such processes at once, each with its own --seeds; run it with all of them at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from emorl import PRESETS, evaluate, load, open_dataset, train
+from emorl.config import read_json
+from emorl.training.checkpoint import write_json
+from emorl.training.log import read_metrics
+
+RESULTS = Path(__file__).parent / "results"
+CURVE = ("ari", "mse", "kl_hierarchical", "kl_refined", "slots_used")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("preset")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--runs", type=Path, required=True, help="folder of the runs")
+    arguments = parser.parse_args()
+
+    results = [measure(arguments.preset, seed, arguments.runs / f"seed-{seed}") for seed in arguments.seeds]
+    path = RESULTS / f"{arguments.preset.replace('/', '--')}.json"
+    names = ("ari", "mse", "kl_refined", "kl_hierarchical", "ari_without_refinement")
+    summary = {name: mean_and_sd([result[name] for result in results]) for name in names}
+    seeds = " ".join(map(str, arguments.seeds))
+    command = f"python benchmarks/seeds.py {arguments.preset} --seeds {seeds} --runs RUNS"
+    write_json(path, {"preset": arguments.preset, "command": command, "summary": summary, "seeds": results})
+    print(json.dumps(summary, indent=2))
+
+
+def measure(preset: str, seed: int, directory: Path) -> dict[str, Any]:
+    """Trains what is missing of one seed and returns its scores and curve."""
+    run = PRESETS[preset]
+    run = replace(run, train=replace(run.train, seed=seed))
+    train(run, directory, resume=True)
+    model, scenes = load(directory), open_dataset(run.data, "test")
+    refined, stage1 = evaluate(model, scenes), evaluate(model, scenes, num_steps=0)
+    metrics = read_metrics(directory)
+    evaluated = [record for record in metrics if "validation_ari" in record]
+    curve = [
+        {"step": record["step"] + 1, "cpu_minutes": round(record["cpu_seconds"] / 60, 2)}
+        | {name: round(record[f"validation_{name}"], 5) for name in CURVE}
+        for record in evaluated
+    ]
+    return {
+        "seed": seed,
+        **{
+            name: refined.mean(name) for name in ("ari", "mse", "kl_refined", "kl_hierarchical", "slots_used")
+        },
+        "ari_without_refinement": stage1.mean("ari"),
+        "images": refined.settings["images"],
+        "steps": run.train.steps,
+        "skipped": metrics[-1]["skipped"],
+        "cpu_minutes": round(metrics[-1]["cpu_seconds"] / 60, 1),
+        "wall_clock_minutes": round(metrics[-1]["seconds"] / 60, 1),
+        "environment": read_json(directory / "environment.json"),
+        "curve": curve,
+    }
+
+
+def mean_and_sd(values: list[float]) -> dict[str, float]:
+    return {"mean": statistics.mean(values), "sd": statistics.stdev(values) if len(values) > 1 else 0.0}
+
+
+if __name__ == "__main__":
+    main()
