@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from emorl.training.optimizer import Muon, as_matrices, build_optimizer, is_matrix, orthogonalise
+from emorl.training.run import TrainConfig
 
 
 def test_orthogonalise_levels_singular_values() -> None:
@@ -34,7 +35,7 @@ def test_only_matrices_are_orthogonalised() -> None:
 def test_updates_are_as_large_as_adams() -> None:
     layer = nn.Conv2d(16, 32, 3)
     before = layer.weight.detach().clone()
-    optimizer = Muon(layer.parameters(), lr=1e-2)
+    optimizer = Muon(layer.parameters(), lr=1e-2, size=0.2)
     (layer(torch.randn(2, 16, 8, 8)) ** 2).mean().backward()
     optimizer.step()
     change = (layer.weight - before).square().mean().sqrt().item()
@@ -49,9 +50,9 @@ def test_shapes_are_independent_of_their_company() -> None:
     gradients = [torch.randn(8, 8) for _ in range(3)]
     for p, q, g in zip(together, alone, gradients, strict=True):
         p.grad, q.grad = g.clone(), g.clone()
-    Muon(together, lr=0.1).step()
+    Muon(together, lr=0.1, size=0.2).step()
     for p, q in zip(together, alone, strict=True):
-        Muon([q], lr=0.1).step()
+        Muon([q], lr=0.1, size=0.2).step()
         torch.testing.assert_close(p, q)
 
 
@@ -60,7 +61,7 @@ def test_both_optimisers_learn() -> None:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 8))
         x = torch.randn(64, 8)
-        optimizer = build_optimizer(kind, model, lr=1e-2)
+        optimizer = build_optimizer(model, TrainConfig(optimizer=kind, learning_rate=1e-2))
         losses = []
         for _ in range(60):
             loss = (model(x) - x.roll(1, dims=1)).square().mean()
@@ -73,7 +74,7 @@ def test_both_optimisers_learn() -> None:
 
 def test_vectors_follow_adam() -> None:
     ours, theirs = (nn.Parameter(torch.linspace(-1, 1, 7)) for _ in range(2))
-    one, other = Muon([ours], lr=0.1), torch.optim.Adam([theirs], lr=0.1)
+    one, other = Muon([ours], lr=0.1, size=0.2), torch.optim.Adam([theirs], lr=0.1)
     for step in range(5):
         ours.grad, theirs.grad = (torch.sin(p.detach() * (step + 1)) for p in (ours, theirs))
         one.step()

@@ -9,27 +9,30 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from emorl.training.run import TrainConfig
+
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic whose iteration pushes singular values towards one
 
 
-def build_optimizer(kind: Literal["adam", "muon"], model: nn.Module, *, lr: float) -> torch.optim.Optimizer:
-    if kind == "adam":
-        return torch.optim.Adam(model.parameters(), lr=lr)
-    return Muon(model.parameters(), lr=lr)
+def build_optimizer(model: nn.Module, train: TrainConfig) -> torch.optim.Optimizer:
+    """Returns the optimiser that `train` names, for all parameters of `model`."""
+    if train.optimizer == "adam":
+        return torch.optim.Adam(model.parameters(), lr=train.learning_rate)
+    return Muon(model.parameters(), lr=train.learning_rate, size=train.muon_size)
 
 
 class Muon(torch.optim.Optimizer):
     """Matrices follow their orthogonalised momentum, vectors follow Adam."""
 
     def __init__(
-        self, parameters: Iterable[Tensor], *, lr: float, momentum: float = 0.95, size: float = 0.2
+        self, parameters: Iterable[Tensor], *, lr: float, size: float, momentum: float = 0.95
     ) -> None:
-        """`size` is the root mean square of a matrix's update in units of the learning rate; Adam's is about 0.2."""
+        """`size` is the root mean square of a matrix's update in units of the learning rate."""
         parameters = list(parameters)
         kinds = {kind: [p for p in parameters if is_matrix(p) == kind] for kind in (True, False)}
         groups: list[dict[str, Any]] = [{"params": ps, "is_matrix": kind} for kind, ps in kinds.items() if ps]

@@ -20,6 +20,7 @@ class TrainConfig:
     steps: int = 300_000  # optimiser steps
     batch_size: int = 32  # images per step, over all devices together
     optimizer: Literal["adam", "muon"] = "adam"  # the paper's, or one that needs half the steps
+    muon_size: float = 0.5  # root mean square of Muon's updates, in learning rates
     learning_rate: float = 4e-4  # at the end of the warm-up
     warm_up: int = 10_000  # steps over which the learning rate rises from zero
     decay: Literal["exponential", "cosine", "none"] = "exponential"  # of the learning rate, after the warm-up

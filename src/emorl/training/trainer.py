@@ -67,7 +67,7 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
     checkpoint = open_directory(fabric, run, directory, resume)
     torch.manual_seed(run.train.seed)
     model = build(run.model)
-    optimizer = build_optimizer(run.train.optimizer, model, lr=run.train.learning_rate)
+    optimizer = build_optimizer(model, run.train)
     objective, wrapped = fabric.setup(Objective(model), optimizer)
     progress, curriculum = Progress(), Curriculum(run.train.curriculum, run.train.drop_below)
     if checkpoint is not None:
