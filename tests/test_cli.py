@@ -142,7 +142,7 @@ def test_help_is_worth_reading(arguments: list[str], emorl: Callable) -> None:
         (["train", TINY, "--out", "r", "--data.name", "cats"], "There is no data set 'cats'"),
         (["train", TINY, "--out", "r", "--model.geco.target", "-4500"], "cannot be reached"),
         (["train", TINY, "--out", "RUN"], "holds a run already"),
-        (["evaluate", "absent"], "There is no run directory 'absent'"),
+        (["evaluate", "absent"], "There is no run directory and no released model 'absent'"),
         (["evaluate", "."], "is not a run directory"),
         (["evaluate", "RUN", "--slots", "0"], "number of slots must be at least 1"),
         (["evaluate", "RUN", "--steps", "-1"], "refinement steps must be at least 0"),

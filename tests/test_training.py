@@ -210,6 +210,7 @@ def test_signals_save_and_exit_cleanly(tmp_path: Path, start_emorl: Start, signu
 
 def test_two_processes_equal_one(tmp_path: Path, emorl: Callable) -> None:
     options = ["--train.steps", 5, "--train.accelerator", "cpu", "--train.learning-rate", 1e-4]
+    options += ["--train.optimizer", "adam"]
     one = emorl("train", TINY, "--out", "one", *options)
     assert one.returncode == 0, one.stderr
     two = emorl("train", TINY, "--out", "two", *options, "--train.devices", 2)
