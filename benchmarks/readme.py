@@ -1,4 +1,4 @@
-"""Brings the README up to date with the committed results: the table of seeds and the learning curves.
+"""Brings README and docs up to date with the committed results: tables and learning curves.
 
 python benchmarks/readme.py
 """
@@ -14,6 +14,7 @@ from emorl.report.charts import learning_curves
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "efficient-morl--tetrominoes-fast.json"
+EXPLORATION = ROOT / "benchmarks" / "results" / "exploration.json"
 PAPER = {
     "ari": 0.982,
     "mse": 7.0e-4,
@@ -43,18 +44,39 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def updated(readme: str, results: dict[str, Any]) -> str:
-    """Returns the README with the table between its two markers replaced."""
-    pattern = r"(<!-- seeds -->\n).*?(\n<!-- /seeds -->)"
-    return re.sub(pattern, lambda match: match[1] + table(results) + match[2], readme, flags=re.DOTALL)
+def exploration_table(experiments: list[dict[str, Any]]) -> str:
+    """The experiments of docs/learning.md as Markdown: scores at 1000 and 2000 steps, and at the end."""
+    lines = ["| what was tried | ARI 1000 | ARI 2000 | last step | ARI | MSE (1e-4) | KL refined | verdict |"]
+    lines.append("|---|---|---|---|---|---|---|---|")
+    for experiment in experiments:
+        at = {point["step"]: point for point in experiment["curve"]}
+        last = experiment["curve"][-1]
+        early = [f"{at[step]['ari']:.2f}" if step in at else "" for step in (1000, 2000)]
+        end = f"{last['step']} | {last['ari']:.3f} | {1e4 * last['mse']:.0f} | {last['kl_refined']:.0f}"
+        lines.append(
+            f"| {experiment['hypothesis']} | {' | '.join(early)} | {end} | {experiment['verdict']} |"
+        )
+    return "\n".join(lines)
+
+
+def updated(text: str, name: str, content: str) -> str:
+    """Returns `text` with what stands between the two markers `name` replaced."""
+    pattern = rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)"
+    return re.sub(pattern, lambda match: f"{match[1]}{content}\n{match[2]}", text, flags=re.DOTALL)
+
+
+def rewrite(path: Path, name: str, content: str) -> None:
+    path.write_text(updated(path.read_text(encoding="utf-8"), name, content), encoding="utf-8")
 
 
 def main() -> None:
-    results = json.loads(RESULTS.read_text(encoding="utf-8"))
-    readme = ROOT / "README.md"
-    readme.write_text(updated(readme.read_text(encoding="utf-8"), results), encoding="utf-8")
-    curves = {f"seed {seed['seed']}": seed["curve"] for seed in results["seeds"]}
-    learning_curves(curves, ROOT / "docs" / "images" / "learning.png", goals=PAPER)
+    experiments = json.loads(EXPLORATION.read_text(encoding="utf-8"))
+    rewrite(ROOT / "docs" / "learning.md", "exploration", exploration_table(experiments))
+    if RESULTS.exists():
+        results = json.loads(RESULTS.read_text(encoding="utf-8"))
+        rewrite(ROOT / "README.md", "seeds", table(results))
+        curves = {f"seed {seed['seed']}": seed["curve"] for seed in results["seeds"]}
+        learning_curves(curves, ROOT / "docs" / "images" / "learning.png", goals=PAPER)
 
 
 if __name__ == "__main__":

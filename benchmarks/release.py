@@ -24,12 +24,13 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("name", help="model/data set")
     parser.add_argument("--preset", required=True, help="the preset that trained it")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where released weights live")
     arguments = parser.parse_args()
 
     model, run = load_run(arguments.run)
     scenes = open_dataset(run.data, "test")
     last = read_metrics(arguments.run)[-1]
-    weights = FOLDER / f"{arguments.name}.safetensors"
+    weights = arguments.folder / f"{arguments.name}.safetensors"
     weights.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(weights, (arguments.run / WEIGHTS).read_bytes())
     card = {

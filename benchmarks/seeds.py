@@ -31,10 +31,11 @@ def main() -> None:
     parser.add_argument("preset")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--runs", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON to write")
     arguments = parser.parse_args()
 
     results = [measure(arguments.preset, seed, arguments.runs / f"seed-{seed}") for seed in arguments.seeds]
-    path = RESULTS / f"{arguments.preset.replace('/', '--')}.json"
+    path = arguments.results / f"{arguments.preset.replace('/', '--')}.json"
     names = ("ari", "mse", "kl_refined", "kl_hierarchical", "ari_without_refinement")
     summary = {name: mean_and_sd([result[name] for result in results]) for name in names}
     seeds = " ".join(map(str, arguments.seeds))
