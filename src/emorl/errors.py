@@ -1,4 +1,4 @@
-"""The one exception for mistakes a user can make, and the hint that goes with a misspelt name."""
+"""The one exception for mistakes a user can make, and what helps to raise it well."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ class UserError(Exception):
 
     The command line prints it in one line, without a traceback.
     """
+
+
+def check_numbers(group: str, config: object, *, positive: Iterable[str] = (), **least: int) -> None:
+    """Raises UserError unless the fields of `config` reach their `least` values and the `positive` ones exceed 0."""
+    for name, minimum in least.items():
+        if getattr(config, name) < minimum:
+            raise UserError(f"{group}.{name} must be at least {minimum}, not {getattr(config, name)}.")
+    for name in positive:
+        if not getattr(config, name) > 0:
+            raise UserError(f"{group}.{name} must be more than 0, not {getattr(config, name)}.")
 
 
 def nearest(name: str, options: Iterable[str]) -> str:

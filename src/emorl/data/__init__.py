@@ -9,7 +9,7 @@ from typing import Literal
 from emorl.data.base import DatasetInfo, SceneDataset, SceneRange
 from emorl.data.stored import StoredScenes
 from emorl.data.tetrominoes import Tetrominoes
-from emorl.errors import UserError, nearest
+from emorl.errors import UserError, check_numbers, nearest
 
 __all__ = ["DATASETS", "DataConfig", "DatasetInfo", "SceneDataset", "Split", "open_dataset"]
 
@@ -31,6 +31,9 @@ class DataConfig:
     train_size: int = 60_000  # scenes 0 .. train_size - 1
     test_size: int = 320  # the next ones, as in the paper
     validation_size: int = 320  # the ones after those, watched while training
+
+    def __post_init__(self) -> None:
+        check_numbers("data", self, seed=0, train_size=1, test_size=1, validation_size=1)
 
 
 def open_dataset(config: DataConfig, split: Split) -> SceneDataset:

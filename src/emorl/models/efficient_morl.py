@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from emorl.errors import check_numbers
 from emorl.geco import GecoConfig, Ramp
 from emorl.models.base import Model, budget
 from emorl.nn import initialise
@@ -46,9 +47,7 @@ class EfficientMORLConfig:
     encoder_stride: int = 1  # of the first convolution; 2 makes attention four times cheaper
     decoder: Literal["broadcast", "small", "deconv", "lean"] = "broadcast"  # layout, see nn/decoder.py
     decoder_channels: int | None = None  # None: the layout's own width
-    position: Literal["ramps", "fourier"] = (
-        "ramps"  # the paper's four ramps, or sines and cosines beside them
-    )
+    position: Literal["ramps", "fourier"] = "ramps"  # the paper's, or sines and cosines beside them
     frequencies: int = 8  # of "fourier", per axis
     gru: Literal["dual", "single"] = "dual"  # two GRUs for mean and scale, or the ablation's one
     attention_norm: bool = False  # layer norm on attention inputs, as Slot Attention has
@@ -60,6 +59,14 @@ class EfficientMORLConfig:
     kl_ramp: tuple[int, int] = (0, 1000)  # steps between which β goes from kl_start to kl_weight
     nll_weight: float = 1.0  # of the reconstruction; GECO multiplies it
     geco: GecoConfig = field(default_factory=lambda: GecoConfig(target=-61000.0))
+
+    def __post_init__(self) -> None:
+        check_numbers(
+            "model", self, image_size=5, num_slots=1, slot_size=1, num_layers=0, num_steps=0, encoder_channels=1,
+            encoder_stride=1, frequencies=1, kl_weight=0, nll_weight=0, positive=("likelihood_sigma",),
+        )  # fmt: skip
+        if self.decoder_channels is not None:
+            check_numbers("model", self, decoder_channels=1)
 
 
 class EfficientMORL(Model):
@@ -95,14 +102,8 @@ class EfficientMORL(Model):
     def initialise(self) -> None:
         """Deviations 21 and 23. What is not listed (encoder position, refinement GRU) keeps PyTorch's defaults."""
         start = initialise.tiny if self.config.initialisation == "official" else initialise.scaled
-        start(
-            self.encoder.convolutions,
-            self.encoder.token_mlp,
-            self.layer,
-            self.prior,
-            self.decoder,
-            self.refine,
-        )
+        start(self.encoder.convolutions, self.encoder.token_mlp, self.layer)
+        start(self.prior, self.decoder, self.refine)
         if self.config.initialisation == "official" and self.config.gru == "dual":
             initialise.standard_normal(self.layer.gru)
         nn.init.constant_(self.layer.mlp_s.get_parameter("2.bias"), self.config.scale_bias)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from emorl.config import from_dict, read_json, to_dict
 from emorl.data import DataConfig
-from emorl.errors import UserError, nearest
+from emorl.errors import UserError, check_numbers, nearest
 from emorl.models import MODELS, kind_of
 
 
@@ -26,9 +26,7 @@ class TrainConfig:
     decay: Literal["exponential", "cosine", "none"] = "exponential"  # of the learning rate, after the warm-up
     half_life: int = 100_000  # steps in which "exponential" halves the learning rate
     max_grad_norm: float = 5.0  # longer gradients are scaled down to this
-    curriculum: tuple[tuple[int, int], ...] = (
-        (0, 3),
-    )  # (step, I): from that step on, train with I refinements
+    curriculum: tuple[tuple[int, int], ...] = ((0, 3),)  # (step, I): from that step on, I refinements
     drop_below: float = (
         0.0  # drop a refinement when the last update falls below this share of the first; 0: never
     )
@@ -42,29 +40,18 @@ class TrainConfig:
     checkpoint_every: int = 500  # steps that a power cut can cost
 
     def __post_init__(self) -> None:
-        least = {
-            "steps": 1,
-            "batch_size": 1,
-            "devices": 1,
-            "log_every": 1,
-            "evaluate_every": 1,
-            "checkpoint_every": 1,
-        }
-        least |= {"warm_up": 0, "half_life": 1, "evaluate_images": 1, "seed": 0}
-        for name, minimum in least.items():
-            if getattr(self, name) < minimum:
-                raise UserError(f"train.{name} must be at least {minimum}, not {getattr(self, name)}.")
+        check_numbers(
+            "train", self, steps=1, batch_size=1, devices=1, log_every=1, evaluate_every=1, checkpoint_every=1,
+            warm_up=0, half_life=1, evaluate_images=1, seed=0, drop_below=0,
+            positive=("learning_rate", "max_grad_norm", "muon_size"),
+        )  # fmt: skip
         if self.batch_size % self.devices:
             raise UserError(
                 f"train.batch_size {self.batch_size} cannot be shared by {self.devices} devices evenly."
             )
         starts = [start for start, _ in self.curriculum]
-        if (
-            not starts
-            or starts[0] != 0
-            or starts != sorted(set(starts))
-            or min(i for _, i in self.curriculum) < 0
-        ):
+        is_ordered = starts[:1] == [0] and starts == sorted(set(starts))
+        if not is_ordered or min(I for _, I in self.curriculum) < 0:
             raise UserError(
                 f"train.curriculum must be (step, I) pairs that begin at step 0, not {self.curriculum}."
             )
