@@ -2,8 +2,8 @@
 
     python benchmarks/seeds.py efficient-morl/tetrominoes-fast --seeds 0 1 2 3 4 --runs runs/tetrominoes-fast
 
-Can be stopped and run again at any time: finished seeds are kept, an interrupted one goes on. Seeds may also be
-trained by several such processes at once, each with its own --seeds; run it with all of them at the end.
+Can be stopped and run again at any time: finished seeds are kept, an interrupted one goes on. Seeds that an earlier
+call measured with the same settings stay in the results.
 """
 
 from __future__ import annotations
@@ -34,14 +34,33 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON to write")
     arguments = parser.parse_args()
 
-    results = [measure(arguments.preset, seed, arguments.runs / f"seed-{seed}") for seed in arguments.seeds]
     path = arguments.results / f"{arguments.preset.replace('/', '--')}.json"
+    config = PRESETS[arguments.preset].to_dict()
+    results = {seed["seed"]: seed for seed in earlier(path, config)}
+    for seed in arguments.seeds:
+        results[seed] = measure(arguments.preset, seed, arguments.runs / f"seed-{seed}")
     names = ("ari", "mse", "kl_refined", "kl_hierarchical", "ari_without_refinement")
-    summary = {name: mean_and_sd([result[name] for result in results]) for name in names}
-    seeds = " ".join(map(str, arguments.seeds))
-    command = f"python benchmarks/seeds.py {arguments.preset} --seeds {seeds} --runs RUNS"
-    write_json(path, {"preset": arguments.preset, "command": command, "summary": summary, "seeds": results})
+    summary = {name: mean_and_sd([result[name] for result in results.values()]) for name in names}
+    command = f"python benchmarks/seeds.py {arguments.preset} --seeds {' '.join(map(str, sorted(results)))} --runs RUNS"
+    seeds = [results[seed] for seed in sorted(results)]
+    everything = {
+        "preset": arguments.preset,
+        "command": command,
+        "summary": summary,
+        "seeds": seeds,
+        "config": config,
+    }
+    write_json(path, everything)
     print(json.dumps(summary, indent=2))
+
+
+def earlier(path: Path, config: dict[str, Any]) -> list[dict[str, Any]]:
+    """Seeds measured before with the same settings."""
+    if not path.exists():
+        return []
+    found = read_json(path)
+    seeds: list[dict[str, Any]] = found["seeds"] if found["config"] == config else []
+    return seeds
 
 
 def measure(preset: str, seed: int, directory: Path) -> dict[str, Any]:

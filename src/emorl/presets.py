@@ -33,9 +33,9 @@ TETROMINOES_FAST = replace(
     initialisation="scaled",
     scale_bias=-6.0,
     loss_weights="paper",
-    nll_weight=20.0,
-    kl_start=0.04,
-    kl_ramp=(800, 4000),
+    nll_weight=2.5,
+    kl_start=0.005,
+    kl_ramp=(800, 8000),
     geco=GecoConfig(),
 )
 
@@ -44,7 +44,7 @@ TETROMINOES_TINY = replace(
 )
 
 FAST = TrainConfig(
-    steps=8000,
+    steps=16_000,
     batch_size=16,
     optimizer="muon",
     learning_rate=1e-3,
