@@ -21,15 +21,11 @@ from emorl.errors import UserError
 class GecoConfig:
     """The reconstruction to reach, said in one of three ways; with none of them GECO is off."""
 
-    target: Literal["auto"] | float | None = (
-        None  # C of the paper, the NLL of a whole image; or chosen from the data
-    )
+    target: Literal["auto"] | float | None = None  # C of the paper, for a whole image; or from the data
     target_per_element: float | None = None  # the same, divided by 3 x H x W
     target_mse: float | None = None  # the mean squared error wanted, for people
     unexplained: float = 0.02  # share of the images' variance that "auto" leaves unexplained
-    allow_unreachable: bool = (
-        False  # accept a target below the lowest NLL there is; the weight then grows for ever
-    )
+    allow_unreachable: bool = False  # accept a target below the lowest NLL: the weight grows for ever
     step_size: float = 1e-6  # of ζ; "auto" moves by its own rate
     decay: float = 0.99  # of the moving average of the gap to the target
     warm_up: int = 1000  # steps of plain ELBO before ζ moves
@@ -37,15 +33,11 @@ class GecoConfig:
     def resolve(self, *, elements: int, sigma: float) -> float | Literal["auto"] | None:
         """Returns the target as the NLL of an image of `elements` values under a Gaussian of scale `sigma`."""
         floor = elements * math.log(sigma)  # both likelihoods, at zero error
-        given = {
-            "target": self.target,
-            "target_per_element": None
-            if self.target_per_element is None
-            else elements * self.target_per_element,
-            "target_mse": None
-            if self.target_mse is None
-            else floor + elements * self.target_mse / (2 * sigma**2),
-        }
+        given: dict[str, float | Literal["auto"] | None] = {"target": self.target}
+        if self.target_per_element is not None:
+            given["target_per_element"] = elements * self.target_per_element
+        if self.target_mse is not None:
+            given["target_mse"] = floor + elements * self.target_mse / (2 * sigma**2)
         targets = {name: value for name, value in given.items() if value is not None}
         if not targets:
             return None
@@ -141,9 +133,7 @@ class AutoGeco(nn.Module):
     error: Tensor
     variance: Tensor
     updates: Tensor
-    RATE = (
-        0.004  # at most this much of the weight's logarithm per step: a factor of fifty in a thousand steps
-    )
+    RATE = 0.004  # of the weight's logarithm, at most, per step: a factor of fifty in a thousand steps
     BOUNDS = (1.0, 1e4)
 
     def __init__(self, *, elements: int, sigma: float, unexplained: float, decay: float) -> None:
