@@ -12,8 +12,9 @@ from pathlib import Path
 from emorl.config import read_json
 from emorl.data import open_dataset
 from emorl.evaluation.evaluate import evaluate
+from emorl.files import write_bytes, write_json
 from emorl.pretrained import FOLDER, checksum
-from emorl.training.checkpoint import WEIGHTS, load_run, write_bytes, write_json
+from emorl.training.checkpoint import WEIGHTS, load_run
 from emorl.training.log import read_metrics
 
 

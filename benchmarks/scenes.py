@@ -12,7 +12,7 @@ from pathlib import Path
 
 from emorl.data import DATASETS
 from emorl.data.stored import StoredScenes, store
-from emorl.training.checkpoint import write_json
+from emorl.files import write_json
 
 RESULTS = Path(__file__).parent / "results" / "scenes.json"
 COUNT = 10_000

@@ -17,7 +17,7 @@ from typing import Any
 
 from emorl import PRESETS, evaluate, load, open_dataset, train
 from emorl.config import read_json
-from emorl.training.checkpoint import write_json
+from emorl.files import write_json
 from emorl.training.log import read_metrics
 
 RESULTS = Path(__file__).parent / "results"

@@ -115,9 +115,3 @@ def test_decode_renders_edited_slots(model: Model, x: torch.Tensor) -> None:
     d = model.decode(slots)
     assert d.masks.shape[:2] == slots.shape[:2]
     assert not torch.equal(model.decode(slots + 1).image, d.image)
-
-
-def test_inference_mode_is_not_used(model: Model, x: torch.Tensor) -> None:
-    """Refinement differentiates at test time; this pins why `infer` uses no_grad."""
-    with torch.no_grad():
-        model.decompose(x)

@@ -167,6 +167,15 @@ def test_inference_changes_nothing() -> None:
     assert all(p.grad is None for p in model.parameters())
 
 
+def test_refinement_cannot_run_in_inference_mode() -> None:
+    """It differentiates at test time; this pins why `infer` uses no_grad, under which it works."""
+    model, x = build(SMALL), images(dtype=torch.float32)
+    with torch.no_grad():
+        assert len(model.infer(x, num_steps=1).steps) == 2
+    with torch.inference_mode(), pytest.raises(RuntimeError):
+        model.infer(x, num_steps=1)
+
+
 def test_trace_shows_every_layer_with_its_attention() -> None:
     outcome = build(replace(SMALL, encoder_stride=2)).infer(
         images(dtype=torch.float32), num_steps=2, trace=True

@@ -22,6 +22,7 @@ from emorl.data import DATASETS, DataConfig, Split, open_dataset
 from emorl.data.stored import store
 from emorl.errors import UserError, nearest
 from emorl.evaluation.evaluate import Scores, evaluate
+from emorl.files import make_directory, write_json
 from emorl.models import MODELS
 from emorl.models.base import Model
 from emorl.presets import PRESETS
@@ -35,7 +36,6 @@ from emorl.report.images import (
     save_picture,
     scene_row,
 )
-from emorl.training.checkpoint import make_directory, write_json
 from emorl.training.run import RunConfig
 from emorl.training.signals import Interrupted
 from emorl.training.trainer import train

@@ -7,7 +7,6 @@ finished folder is always whole and an interrupted one is continued where it sto
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
@@ -20,6 +19,7 @@ from numpy.lib.format import open_memmap
 
 from emorl.data.base import Array, Arrays, DatasetInfo, SceneDataset
 from emorl.errors import UserError
+from emorl.files import write_json
 
 CHUNK = 1000  # scenes; the unit of work of a process, and what an interruption can lose of it
 
@@ -112,10 +112,3 @@ def write_chunk(dataset: SceneDataset, partial: Path, start: int) -> int:
 
 def chunk_size(start: int, dataset: SceneDataset) -> int:
     return min(CHUNK, len(dataset) - start)
-
-
-def write_json(path: Path, value: object) -> None:
-    """Writes at once or not at all."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(value))
-    os.replace(temporary, path)

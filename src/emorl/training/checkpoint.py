@@ -7,12 +7,11 @@ checkpoint stays until the new one has been read back. No pickle is ever loaded.
 from __future__ import annotations
 
 import io
-import json
 import os
 import pickle
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from emorl.errors import UserError
+from emorl.files import write_bytes
 from emorl.models import build
 from emorl.models.base import Model
 from emorl.training.run import RunConfig
@@ -32,32 +32,6 @@ CONFIG, WEIGHTS, CHECKPOINT, PREVIOUS = (
     "checkpoint.pt",
     "checkpoint.previous.pt",
 )
-
-
-def write_bytes(path: Path, content: bytes, *, check: Callable[[Path], None] = lambda path: None) -> None:
-    """Writes at once or not at all; `check` looks at the new file before it takes its place."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        check(temporary)
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UserError(f"Cannot write {path}: {error.strerror}. What was saved before is intact.") from None
-
-
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    write_bytes(path, (json.dumps(value, indent=2) + "\n").encode())
-
-
-def make_directory(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"Cannot make the folder {directory}: {error.strerror}.") from None
 
 
 def save_checkpoint(directory: Path, model: Model, state: Mapping[str, Any]) -> None:

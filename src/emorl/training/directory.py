@@ -11,7 +11,8 @@ import torch
 
 from emorl.data import open_dataset
 from emorl.errors import UserError
-from emorl.training.checkpoint import CONFIG, load_checkpoint, make_directory, write_json
+from emorl.files import make_directory, write_json
+from emorl.training.checkpoint import CONFIG, load_checkpoint
 from emorl.training.run import RunConfig
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from emorl.errors import UserError
-from emorl.training.checkpoint import write_bytes
+from emorl.files import write_bytes
 from emorl.training.run import TrainConfig
 
 METRICS = "metrics.jsonl"
