@@ -110,8 +110,9 @@ def test_loss_falls_on_one_batch(model: Model, x: torch.Tensor) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_decode_renders_edited_slots(model: Model, x: torch.Tensor) -> None:
-    slots = model.decompose(x).slots
-    d = model.decode(slots)
-    assert d.masks.shape[:2] == slots.shape[:2]
-    assert not torch.equal(model.decode(slots + 1).image, d.image)
+def test_decode_renders_slots_and_edited_slots(model: Model, x: torch.Tensor) -> None:
+    whole = model.decompose(x)
+    same = model.decode(whole.slots)
+    torch.testing.assert_close(same.masks, whole.masks)
+    torch.testing.assert_close(same.components, whole.components)
+    assert not torch.equal(model.decode(whole.slots + 1).image, whole.image)

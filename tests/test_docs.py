@@ -31,12 +31,15 @@ def test_every_readme_command_runs_in_order(tmp_path: Path) -> None:
         words = command.split()
         if command == "make test":
             continue
-        if command == "make demo":
-            run = ["make", "demo", f"DEMO_DIR={tmp_path / 'demo'}", "DEMO_STEPS=2"]
+        if command in ("make demo", "make learn"):
+            target = words[1]
+            run = ["make", target, f"{target.upper()}_DIR={tmp_path / target}", "LEARN_STEPS=2"]
             result = subprocess.run(
                 run, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
             )
-            assert (tmp_path / "demo" / "scenes.png").exists(), result.stderr
+            assert (tmp_path / target / "scenes.png").exists(), result.stderr
+            assert "ari" in result.stdout
+            assert target == "learn" or "emorl train efficient-morl/tetrominoes-fast" in result.stdout
         else:
             assert words[0] == "emorl"
             words += SHORT if words[1] == "train" else ["--images", "4"] if words[1] == "evaluate" else []
@@ -56,7 +59,7 @@ def test_every_readme_command_runs_in_order(tmp_path: Path) -> None:
             check=False,
         )
         assert result.returncode == 0, result.stderr
-    assert len(commands()) >= 9
+    assert len(commands()) >= 10
     assert len(blocks("python")) == 1
 
 

@@ -128,12 +128,22 @@ def test_slots_are_equivariant() -> None:
     x, order = images(), torch.tensor([2, 0, 1])
     source, noise = recorded()
     with noise_from(source):
-        one = model.decompose(x)
+        one = model.decompose(x, sample=True)
     with noise_from(replayed([n[:, order] for n in noise])):
-        other = model.decompose(x)
+        other = model.decompose(x, sample=True)
     torch.testing.assert_close(one.masks[:, order], other.masks)
     torch.testing.assert_close(one.slots[:, order], other.slots)
     torch.testing.assert_close(one.image, other.image)
+
+
+@pytest.mark.parametrize("L", [0, 1, 3])
+def test_means_need_no_noise_but_what_tells_slots_apart(L: int) -> None:
+    model = build(replace(SMALL, num_layers=L))
+    source, noise = recorded()
+    with noise_from(source):
+        parts = model.decompose(images(dtype=torch.float32))
+    assert len(noise) == 1
+    assert not torch.equal(parts.masks[:, 0], parts.masks[:, 1])
 
 
 def test_posterior_is_invariant_to_the_order_of_pixels() -> None:
@@ -152,9 +162,9 @@ def test_an_image_does_not_see_its_neighbours() -> None:
     x = images(B=6)
     source, noise = recorded()
     with noise_from(source):
-        together = model.decompose(x)
+        together = model.decompose(x, sample=True)
     with noise_from(replayed([n[4:5] for n in noise])):
-        alone = model.decompose(x[4:5])
+        alone = model.decompose(x[4:5], sample=True)
     torch.testing.assert_close(alone.slots, together.slots[4:5], rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(alone.masks, together.masks[4:5], rtol=1e-12, atol=1e-12)
 

@@ -137,6 +137,7 @@ def evaluate_command(
     steps: int | None = None,
     images: int | None = None,
     seed: int = 0,
+    means: bool = False,
     split: Split = "test",
     json: bool = False,
     picture: Path | None = None,
@@ -149,6 +150,7 @@ def evaluate_command(
         steps: I, refinement steps; as configured if left out.
         images: Number of scenes; all of the split if left out.
         seed: Of the posterior samples.
+        means: Take posteriors at their means; the paper scores samples.
         split: Which scenes.
         json: Print one JSON object instead of a table.
         picture: Draw the first eight scenes, taken apart, into this PNG.
@@ -156,16 +158,15 @@ def evaluate_command(
     model, config = load_with_config(run)
     scenes = open_dataset(config.data, split)
     with progress_bar("evaluating") as progress:
-        scores = evaluate(
-            model, scenes, num_slots=slots, num_steps=steps, images=images, seed=seed, progress=progress
-        )
+        budget: Any = {"num_slots": slots, "num_steps": steps}
+        scores = evaluate(model, scenes, images=images, seed=seed, means=means, progress=progress, **budget)
     report(scores, as_json=json)
     if picture is not None:
         rows = []
         for index in range(min(8, len(scenes))):
             x = scenes[index].image
             with noise_from(noise_per_image([index])):
-                rows.append(decomposition_row(x, model.decompose(x[None], num_slots=slots, num_steps=steps)))
+                rows.append(decomposition_row(x, model.decompose(x[None], sample=not means, **budget)))
         save_picture(grid(rows), picture)
         say(f"Drew {picture}: image, reconstruction, segmentation, and one panel per slot.")
     try:
@@ -191,6 +192,7 @@ def decompose_command(
     out: Path,
     slots: int | None = None,
     steps: int | None = None,
+    sample: bool = False,
     seed: int = 0,
 ) -> None:
     """Take images apart: a PNG with one panel per slot, and the arrays as .npz, for each.
@@ -201,7 +203,8 @@ def decompose_command(
         out: Folder for the results.
         slots: K, number of slots; as trained if left out.
         steps: I, refinement steps; as configured if left out.
-        seed: Of the posterior samples.
+        sample: Sample posteriors instead of taking their means.
+        seed: Of the random start of the slots, and of samples.
     """
     if not images:
         raise UserError("Name at least one image: emorl decompose RUN IMAGE... --out DIR")
@@ -210,7 +213,7 @@ def decompose_command(
     make_directory(out)
     for number, (path, x) in enumerate(zip(images, loaded, strict=True)):
         with noise_from(noise_per_image([seed])):
-            parts = model.decompose(x[None], num_slots=slots, num_steps=steps)
+            parts = model.decompose(x[None], num_slots=slots, num_steps=steps, sample=sample)
         is_taken = path.stem in {other.stem for other in images[:number]}
         target = out / (f"{path.stem}-{number}" if is_taken else path.stem)
         save_decomposition(target, x, parts)

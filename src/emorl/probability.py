@@ -17,6 +17,7 @@ from torch import Tensor
 
 NoiseSource = Callable[[Tensor], Tensor]  # a tensor (B, K, D) -> standard normal noise of that shape
 _noise: ContextVar[NoiseSource] = ContextVar("noise", default=torch.randn_like)
+_at_mean: ContextVar[bool] = ContextVar("at_mean", default=False)
 
 
 @contextmanager
@@ -27,6 +28,16 @@ def noise_from(source: NoiseSource) -> Iterator[None]:
         yield
     finally:
         _noise.reset(token)
+
+
+@contextmanager
+def posterior_means() -> Iterator[None]:
+    """Inside, a posterior gives its mean instead of a sample. The draw that tells slots apart stays a draw."""
+    token = _at_mean.set(True)
+    try:
+        yield
+    finally:
+        _at_mean.reset(token)
 
 
 def shard_of_noise(rank: int, world_size: int) -> NoiseSource:
@@ -70,7 +81,10 @@ class Gaussian:
     def standard(like: Tensor) -> Gaussian:
         return Gaussian(torch.zeros_like(like), torch.ones_like(like))
 
-    def rsample(self) -> Tensor:
+    def rsample(self, *, always: bool = False) -> Tensor:
+        """A sample; inside `posterior_means` the mean, unless it is `always` to be a sample."""
+        if _at_mean.get() and not always:
+            return self.mu
         return self.mu + self.sigma * _noise.get()(self.mu)
 
     def kl(self, other: Gaussian) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from emorl.data.loading import in_order
 from emorl.errors import UserError
 from emorl.evaluation.segmentation import adjusted_rand_index
 from emorl.models.base import Model
-from emorl.probability import noise_from, noise_per_image
+from emorl.probability import noise_from, noise_per_image, posterior_means
 from emorl.types import Outcome, Scene
 
 
@@ -51,10 +52,14 @@ def evaluate(
     num_steps: int | None = None,
     images: int | None = None,
     seed: int = 0,
+    means: bool = False,
     batch_size: int = 32,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Scores:
-    """Scores one posterior sample of each of the first `images` scenes; their noise is a function of (seed, scene)."""
+    """Scores one posterior sample of each of the first `images` scenes; their noise is a function of (seed, scene).
+
+    With `means`, posteriors are not sampled but taken at their mean (deviation 33).
+    """
     count = len(scenes) if images is None else min(images, len(scenes))
     if count < 1:
         raise UserError("At least one image is needed for an evaluation.")
@@ -67,7 +72,8 @@ def evaluate(
     batches = []
     for indices, batch in in_order(scenes, batch_size, limit=count):
         batch = batch.to(device)
-        with noise_from(noise_per_image([seed * 1_000_003 + index for index in indices])):
+        noise = noise_per_image([seed * 1_000_003 + index for index in indices])
+        with noise_from(noise), posterior_means() if means else nullcontext():
             outcome = model.infer(batch.image, num_slots=num_slots, num_steps=num_steps)
         batches.append(score_batch(outcome, batch))
         progress(indices[-1] + 1, count)
@@ -77,6 +83,7 @@ def evaluate(
         "num_slots": model.config.num_slots if num_slots is None else num_slots,
         "num_steps": getattr(model.config, "num_steps", None) if num_steps is None else num_steps,
         "seed": seed,
+        "means": means,
     }
     return Scores(values, settings)
 

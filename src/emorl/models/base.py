@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from emorl.errors import UserError
+from emorl.probability import posterior_means
 from emorl.types import Decomposition, Outcome
 
 
@@ -49,15 +51,20 @@ class Model(nn.Module, ABC):
         return Outcome(outcome.loss.detach(), outcome.terms, tuple(step.detach() for step in outcome.steps))
 
     def decompose(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None
+        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, sample: bool = False
     ) -> Decomposition:
-        """Takes images `x` (B, 3, H, W), floats in [0, 1], apart into slots."""
+        """Takes images `x` (B, 3, H, W), floats in [0, 1], apart into slots.
+
+        Posteriors are taken at their means, so that `decode` of the slots is this very decomposition; with `sample`
+        they are sampled, as in training and in the paper's scores.
+        """
         if not x.is_floating_point() or (x.numel() and not (x.amin() >= 0 and x.amax() <= 1)):
             raise UserError(
                 f"Images are floats in [0, 1]; got {x.dtype} between {x.amin():g} and {x.amax():g}. "
                 "Divide 8-bit images by 255."
             )
-        return self.infer(x, num_slots=num_slots, num_steps=num_steps).steps[-1]
+        with nullcontext() if sample else posterior_means():
+            return self.infer(x, num_slots=num_slots, num_steps=num_steps).steps[-1]
 
     def check_images(self, x: Tensor) -> None:
         """Raises UserError unless `x` is a batch of images of the size this model was built for."""

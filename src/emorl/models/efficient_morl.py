@@ -130,7 +130,7 @@ class EfficientMORL(Model):
             lam[-1] = cut(lam[-1])
             q = [Gaussian.from_params(lam_l) for lam_l in lam[1:]]
             q_i = Gaussian.from_params(lam[-1])
-            z.append(q_i.rsample())  # line 16, l = L
+            z.append(q_i.rsample(always=not z))  # line 16, l = L
             conditions = z[1:] if self.config.prior_draw == "ancestral" else [q_l.rsample() for q_l in q]
             p, p_refine = self.prior(conditions, Gaussian.standard(z[-1]))
             kls = [q_l.kl(p_l) for q_l, p_l in zip(q, p, strict=True)]  # Eq. 4, layer by layer
@@ -161,9 +161,7 @@ class EfficientMORL(Model):
             "nll_weight": weight,
             "kl_weight": beta,
         }
-        terms["variance"] = (
-            x.flatten(2).var(dim=2, correction=0).mean(dim=1)
-        )  # within an image: AutoGeco's yardstick
+        terms["variance"] = x.flatten(2).var(dim=2, correction=0).mean(dim=1)  # AutoGeco's yardstick
         return Outcome(loss / len(x), terms, tuple(steps))  # line 28: the slots of the last step
 
     def bottom_up(self, x: Tensor, K: int) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
@@ -176,7 +174,7 @@ class EfficientMORL(Model):
         keys, values = self.layer.attention.keys_and_values(self.encoder(x))  # lines 2-3
         side = self.encoder.grid(self.config.image_size)
         for l in range(1, self.config.num_layers + 1):
-            z.append(Gaussian.from_params(lam[l - 1]).rsample())  # lines 5 and 16
+            z.append(Gaussian.from_params(lam[l - 1]).rsample(always=l == 1))  # lines 5 and 16
             lam_l, alpha_l = self.layer(keys, values, z[l - 1], lam[l - 1])  # lines 8-15
             lam.append(lam_l)
             alpha.append(alpha_l.detach().unflatten(-1, (1, side, side)))

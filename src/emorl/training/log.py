@@ -1,10 +1,11 @@
-"""metrics.jsonl, and progress on the console: a live bar on a terminal, a line per evaluation elsewhere."""
+"""metrics.jsonl, and progress on the console: a line per evaluation, and on a terminal a live bar."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -81,12 +82,12 @@ class TrainingLog:
             self.write(
                 {"step": step, **values, **{f"validation_{name}": v for name, v in (scores or {}).items()}}
             )
-        if not self.progress.disable:
-            self.progress.update(self.task, completed=step + 1, status=self.status(step + 1))
-        elif scores is not None:
+        self.progress.update(self.task, completed=step + 1, status=self.status(step + 1))
+        if scores is not None:
             elapsed = time.perf_counter() - self.started
             left = elapsed / (step + 1 - self.start) * (self.train.steps - step - 1)
-            self.say(f"step {step + 1}/{self.train.steps}  {self.status(step + 1)}  {left / 60:.1f} min left")
+            summary = "  ".join([self.status(step + 1), *self.details(), f"{left / 60:.1f} min left"])
+            self.say(f"step {step + 1}/{self.train.steps}  {summary}")
 
     def write(self, record: Mapping[str, float]) -> None:
         """Appends a line; values that are not finite are written as null, because JSON has no NaN."""
@@ -108,6 +109,14 @@ class TrainingLog:
         }
         parts += [text.format(self.scores[name]) for name, text in shown.items() if name in self.scores]
         return "  ".join([*parts, f"{rate:.0f} images/s"])
+
+    def details(self) -> list[str]:
+        """What tells why a run goes well or badly: KL of each layer, size of each refinement, and its weight."""
+        parts = []
+        for family, title in (("kl", "KL by layer"), ("update", "refined by")):
+            values = [f"{v:.3g}" for name, v in self.values.items() if re.fullmatch(rf"{family}_\d+", name)]
+            parts += [" ".join([title, *values])] if values else []
+        return parts + [f"NLL weight {v:.3g}" for name, v in self.values.items() if name == "nll_weight"]
 
     def warn(self, problem: str | None) -> None:
         """Says what looks wrong, once for each kind of problem."""
