@@ -10,9 +10,11 @@ import safetensors.torch
 import torch
 
 from emorl.data import DataConfig, open_dataset
+from emorl.errors import UserError
 from emorl.models import MODELS, build
 from emorl.models.base import Model
 from emorl.presets import PRESETS
+from emorl.probability import noise_from, noise_per_image
 from emorl.types import Scene
 
 
@@ -116,3 +118,15 @@ def test_decode_renders_slots_and_edited_slots(model: Model, x: torch.Tensor) ->
     torch.testing.assert_close(same.masks, whole.masks)
     torch.testing.assert_close(same.components, whole.components)
     assert not torch.equal(model.decode(whole.slots + 1).image, whole.image)
+
+
+def test_more_tries_explain_every_image_at_least_as_well(model: Model, x: torch.Tensor) -> None:
+    def error(tries: int) -> torch.Tensor:
+        with noise_from(noise_per_image(range(4))):
+            return (model.decompose(x, tries=tries).image - x).square().mean(dim=(1, 2, 3))
+
+    one, three = error(1), error(3)
+    assert (three <= one).all()
+    assert (three < one).any()
+    with pytest.raises(UserError, match="tries must be at least 1"):
+        error(0)

@@ -109,6 +109,20 @@ def test_mse_and_kl_are_what_they_say(model) -> None:
     assert without.values["kl_refined"].isfinite().all()
 
 
+def test_means_and_tries_are_told_apart_in_the_settings(model) -> None:
+    scenes = open_dataset(DataConfig(), "test")
+    one = evaluate(model, scenes, images=8)
+    best = evaluate(model, scenes, images=8, tries=3)
+    means = evaluate(model, scenes, images=8, means=True)
+    assert (best.values["mse"] <= one.values["mse"]).all()
+    assert best.mean("mse") < one.mean("mse")
+    sigma, elements = 0.3, 3 * 35 * 35  # all scores of an image belong to the same try
+    nll = elements * (best.values["mse"] / (2 * sigma**2) + np.log(sigma))
+    torch.testing.assert_close(best.values["nll"], nll, rtol=1e-4, atol=0.1)
+    assert not torch.equal(means.values["mse"], one.values["mse"])
+    assert (one.settings["tries"], best.settings["tries"], means.settings["means"]) == (1, 3, True)
+
+
 def test_impossible_evaluations_are_refused(model) -> None:
     with pytest.raises(UserError, match="At least one image"):
         evaluate(model, Tetrominoes(length=3), images=0)

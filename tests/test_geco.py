@@ -135,7 +135,9 @@ def test_the_kl_ramp_is_state_of_the_model() -> None:
 
 
 def auto(**changes: float) -> AutoGeco:
-    return AutoGeco(**{**TETROMINOES, "unexplained": 0.02, "decay": 0.9, **changes})
+    return AutoGeco(
+        **{**TETROMINOES, "unexplained": 0.02, "rate": 0.004, "decay": 0.9, "warm_up": 0, **changes}
+    )
 
 
 def nll_of(mse: float) -> torch.Tensor:
@@ -156,9 +158,18 @@ def test_auto_target_is_a_share_of_the_variance() -> None:
     assert g.weight.item() == 1
 
 
+def test_auto_waits_and_has_a_speed() -> None:
+    g = auto(warm_up=10, rate=0.1)
+    weights = []
+    for _ in range(12):
+        g.update(nll_of(0.02), VARIANCE)
+        weights.append(g.weight.item())
+    assert weights == pytest.approx([1.0] * 10 + [math.exp(0.1), math.exp(0.2)])
+
+
 def test_auto_target_does_not_depend_on_contrast_or_size() -> None:
     one = auto()
-    other = AutoGeco(elements=3 * 96**2, sigma=0.1, unexplained=0.02, decay=0.9)
+    other = auto(elements=3 * 96**2, sigma=0.1)
     for _ in range(50):
         one.update(nll_of(0.02), VARIANCE)
         other.update(torch.tensor(3 * 96**2 * (math.log(0.1) + 0.02 * 0.3 / 0.02)), 0.3 * VARIANCE)
@@ -167,7 +178,7 @@ def test_auto_target_does_not_depend_on_contrast_or_size() -> None:
 
 def test_auto_is_a_target_like_any_other() -> None:
     config = EfficientMORLConfig(image_size=16, slot_size=4, encoder_channels=4, decoder="lean",
-                                 geco=GecoConfig(target="auto"))  # fmt: skip
+                                 geco=GecoConfig(target="auto", warm_up=0))  # fmt: skip
     model = build(config)
     x = torch.rand(2, 3, 16, 16)
     for _ in range(3):

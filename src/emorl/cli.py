@@ -29,12 +29,12 @@ from emorl.presets import PRESETS
 from emorl.pretrained import card_of, load_with_config, released
 from emorl.probability import noise_from, noise_per_image
 from emorl.report.images import (
-    decomposition_row,
     grid,
     read_image,
     save_decomposition,
     save_picture,
     scene_row,
+    scenes_apart,
 )
 from emorl.training.run import RunConfig
 from emorl.training.signals import Interrupted
@@ -138,6 +138,7 @@ def evaluate_command(
     images: int | None = None,
     seed: int = 0,
     means: bool = False,
+    tries: int = 1,
     split: Split = "test",
     json: bool = False,
     picture: Path | None = None,
@@ -151,6 +152,7 @@ def evaluate_command(
         images: Number of scenes; all of the split if left out.
         seed: Of the posterior samples.
         means: Take posteriors at their means; the paper scores samples.
+        tries: Infer so often and keep, for each image, what reconstructs it best; the paper scores one.
         split: Which scenes.
         json: Print one JSON object instead of a table.
         picture: Draw the first eight scenes, taken apart, into this PNG.
@@ -158,16 +160,11 @@ def evaluate_command(
     model, config = load_with_config(run)
     scenes = open_dataset(config.data, split)
     with progress_bar("evaluating") as progress:
-        budget: Any = {"num_slots": slots, "num_steps": steps}
+        budget: Any = {"num_slots": slots, "num_steps": steps, "tries": tries}
         scores = evaluate(model, scenes, images=images, seed=seed, means=means, progress=progress, **budget)
     report(scores, as_json=json)
     if picture is not None:
-        rows = []
-        for index in range(min(8, len(scenes))):
-            x = scenes[index].image
-            with noise_from(noise_per_image([index])):
-                rows.append(decomposition_row(x, model.decompose(x[None], sample=not means, **budget)))
-        save_picture(grid(rows), picture)
+        save_picture(scenes_apart(model, scenes, sample=not means, **budget), picture)
         say(f"Drew {picture}: image, reconstruction, segmentation, and one panel per slot.")
     try:
         if Path(run).is_dir():
@@ -193,6 +190,7 @@ def decompose_command(
     slots: int | None = None,
     steps: int | None = None,
     sample: bool = False,
+    tries: int = 1,
     seed: int = 0,
 ) -> None:
     """Take images apart: a PNG with one panel per slot, and the arrays as .npz, for each.
@@ -204,6 +202,7 @@ def decompose_command(
         slots: K, number of slots; as trained if left out.
         steps: I, refinement steps; as configured if left out.
         sample: Sample posteriors instead of taking their means.
+        tries: Infer so often and keep, for each image, what reconstructs it best.
         seed: Of the random start of the slots, and of samples.
     """
     if not images:
@@ -213,7 +212,7 @@ def decompose_command(
     make_directory(out)
     for number, (path, x) in enumerate(zip(images, loaded, strict=True)):
         with noise_from(noise_per_image([seed])):
-            parts = model.decompose(x[None], num_slots=slots, num_steps=steps, sample=sample)
+            parts = model.decompose(x[None], num_slots=slots, num_steps=steps, sample=sample, tries=tries)
         is_taken = path.stem in {other.stem for other in images[:number]}
         target = out / (f"{path.stem}-{number}" if is_taken else path.stem)
         save_decomposition(target, x, parts)

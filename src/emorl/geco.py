@@ -26,9 +26,10 @@ class GecoConfig:
     target_mse: float | None = None  # the mean squared error wanted, for people
     unexplained: float = 0.02  # share of the images' variance that "auto" leaves unexplained
     allow_unreachable: bool = False  # accept a target below the lowest NLL: the weight grows for ever
-    step_size: float = 1e-6  # of ζ; "auto" moves by its own rate
+    step_size: float = 1e-6  # of ζ, for a given target
+    rate: float = 0.004  # of the logarithm of the weight under "auto", at most, per step
     decay: float = 0.99  # of the moving average of the gap to the target
-    warm_up: int = 1000  # steps of plain ELBO before ζ moves
+    warm_up: int = 1000  # steps before the weight moves
 
     def resolve(self, *, elements: int, sigma: float) -> float | Literal["auto"] | None:
         """Returns the target as the NLL of an image of `elements` values under a Gaussian of scale `sigma`."""
@@ -58,7 +59,14 @@ class GecoConfig:
         if target is None:
             return None
         if target == "auto":
-            return AutoGeco(elements=elements, sigma=sigma, unexplained=self.unexplained, decay=self.decay)
+            return AutoGeco(
+                elements=elements,
+                sigma=sigma,
+                unexplained=self.unexplained,
+                rate=self.rate,
+                decay=self.decay,
+                warm_up=self.warm_up,
+            )
         return Geco(target, step_size=self.step_size, decay=self.decay, warm_up=self.warm_up)
 
 
@@ -126,22 +134,26 @@ class AutoGeco(nn.Module):
     """GECO without a number to tune: the target is a share of the images' own variance.
 
     The error is measured in units of the target and the weight moves by a factor, so neither depends on the size or
-    the contrast of the images. It starts at the ELBO's weight and multiplies until the target is met.
+    the contrast of the images. It starts at the ELBO's weight and multiplies, after the warm-up, until the target is
+    met.
     """
 
     weight: Tensor
     error: Tensor
     variance: Tensor
     updates: Tensor
-    RATE = 0.004  # of the weight's logarithm, at most, per step: a factor of fifty in a thousand steps
     BOUNDS = (1.0, 1e4)
 
-    def __init__(self, *, elements: int, sigma: float, unexplained: float, decay: float) -> None:
+    def __init__(
+        self, *, elements: int, sigma: float, unexplained: float, rate: float, decay: float, warm_up: int
+    ) -> None:
         super().__init__()
         self.floor = elements * math.log(sigma)
         self.scale = elements / (2 * sigma**2)
         self.unexplained = unexplained
+        self.rate = rate
         self.decay = decay
+        self.warm_up = warm_up
         self.register_buffer("weight", torch.tensor(1.0))
         self.register_buffer("error", torch.tensor(0.0))  # moving average of the mean squared error
         self.register_buffer("variance", torch.tensor(0.0))  # mean over all images seen
@@ -154,5 +166,7 @@ class AutoGeco(nn.Module):
         self.variance += (variance - self.variance) / self.updates
         error = (nll - self.floor) / self.scale
         self.error.copy_(error if self.updates == 1 else self.decay * self.error + (1 - self.decay) * error)
+        if self.updates <= self.warm_up:
+            return
         excess = (self.error / (self.unexplained * self.variance)).clamp_min(1e-6).log().clamp(-1, 1)
-        self.weight.copy_((self.weight * (self.RATE * excess).exp()).clamp(*self.BOUNDS))
+        self.weight.copy_((self.weight * (self.rate * excess).exp()).clamp(*self.BOUNDS))

@@ -56,6 +56,21 @@ class Decomposition:
         """The slot that owns each pixel, argmax_k π_k, (B, H, W)."""
         return self.masks.argmax(dim=1).squeeze(1)
 
+    @staticmethod
+    def choose(candidates: Sequence[Decomposition], which: Tensor) -> Decomposition:
+        """Returns image b as candidate `which[b]` explains it."""
+
+        def pick(*tensors: Tensor) -> Tensor:
+            return torch.stack(tensors)[which, torch.arange(len(which), device=which.device)]
+
+        attention = [c.attention for c in candidates if c.attention is not None]
+        return Decomposition(
+            pick(*(c.masks for c in candidates)),
+            pick(*(c.components for c in candidates)),
+            pick(*(c.slots for c in candidates)),
+            pick(*attention) if attention else None,
+        )
+
     def detach(self) -> Decomposition:
         attention = None if self.attention is None else self.attention.detach()
         return replace(

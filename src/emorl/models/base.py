@@ -51,20 +51,30 @@ class Model(nn.Module, ABC):
         return Outcome(outcome.loss.detach(), outcome.terms, tuple(step.detach() for step in outcome.steps))
 
     def decompose(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, sample: bool = False
+        self,
+        x: Tensor,
+        *,
+        num_slots: int | None = None,
+        num_steps: int | None = None,
+        sample: bool = False,
+        tries: int = 1,
     ) -> Decomposition:
         """Takes images `x` (B, 3, H, W), floats in [0, 1], apart into slots.
 
         Posteriors are taken at their means, so that `decode` of the slots is this very decomposition; with `sample`
-        they are sampled, as in training and in the paper's scores.
+        they are sampled, as in training and in the paper's scores. Slots start at random, and once in a while two of
+        them go for one object: of several `tries` each image gets the one with the smallest squared error.
         """
         if not x.is_floating_point() or (x.numel() and not (x.amin() >= 0 and x.amax() <= 1)):
             raise UserError(
                 f"Images are floats in [0, 1]; got {x.dtype} between {x.amin():g} and {x.amax():g}. "
                 "Divide 8-bit images by 255."
             )
+        tries = budget(tries, 1, minimum=1, name="The number of tries")
         with nullcontext() if sample else posterior_means():
-            return self.infer(x, num_slots=num_slots, num_steps=num_steps).steps[-1]
+            found = [self.infer(x, num_slots=num_slots, num_steps=num_steps).steps[-1] for _ in range(tries)]
+        errors = torch.stack([(one.image - x).square().mean(dim=(1, 2, 3)) for one in found])
+        return Decomposition.choose(found, errors.argmin(dim=0))
 
     def check_images(self, x: Tensor) -> None:
         """Raises UserError unless `x` is a batch of images of the size this model was built for."""

@@ -11,7 +11,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from emorl.data.base import SceneDataset
 from emorl.errors import UserError
+from emorl.models.base import Model
+from emorl.probability import noise_from, noise_per_image
 from emorl.types import Decomposition, Scene
 
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]  # (H, W, 3)
@@ -50,6 +53,16 @@ def decomposition_row(image: Tensor, d: Decomposition, b: int = 0) -> list[Pixel
         segmentation_pixels(d.segmentation[b], has_background=False),
         *map(to_pixels, slots),
     ]
+
+
+def scenes_apart(model: Model, scenes: SceneDataset, *, count: int = 8, **options: Any) -> Image.Image:
+    """The first `count` scenes taken apart, one per row; `options` are those of `Model.decompose`."""
+    rows = []
+    for index in range(min(count, len(scenes))):
+        x = scenes[index].image
+        with noise_from(noise_per_image([index])):
+            rows.append(decomposition_row(x, model.decompose(x[None], **options)))
+    return grid(rows)
 
 
 def scene_row(scene: Scene) -> list[Pixels]:

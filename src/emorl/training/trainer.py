@@ -63,6 +63,9 @@ class Objective(nn.Module):
 
 def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
     """Trains into `directory` and returns the model. Raises Interrupted after SIGINT or SIGTERM."""
+    # Numbers below 1e-38 are nothing here, but sure masks are full of them and CPUs are slow at them. Threads take
+    # this over when they start, so it comes first.
+    torch.set_flush_denormal(True)
     fabric = launch(run)
     checkpoint = open_directory(fabric, run, directory, resume)
     torch.manual_seed(run.train.seed)
