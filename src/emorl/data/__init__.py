@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from emorl.data.base import DatasetInfo, SceneDataset, SceneRange
+from emorl.data.sprites import MultiDSprites
 from emorl.data.stored import StoredScenes
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError, check_numbers, nearest
@@ -16,8 +19,12 @@ __all__ = ["DATASETS", "DataConfig", "DatasetInfo", "SceneDataset", "Split", "op
 Split = Literal["train", "test", "validation"]
 SPLITS: tuple[Split, ...] = ("train", "test", "validation")
 
-DATASETS: dict[str, type[Tetrominoes]] = {
+DATASETS: dict[str, Callable[..., SceneDataset]] = {
     "tetrominoes": Tetrominoes,
+    "multi-dsprites": MultiDSprites,
+    "multi-dsprites-binarized": partial(MultiDSprites, "binarized"),
+    "multi-dsprites-colored": partial(MultiDSprites, "colored"),
+    "multi-dsprites-textured": partial(MultiDSprites, "textured"),
 }
 
 
