@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import field, make_dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import tyro
@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from emorl.data import DATASETS, DataConfig, Split, open_dataset
+from emorl.data.published import convert
 from emorl.data.stored import store
 from emorl.errors import UserError, nearest
 from emorl.evaluation.evaluate import Scores, evaluate
@@ -54,7 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if arguments[:1] == ["train"] and arguments[1:] and not arguments[1].startswith("-"):
             return train_command(arguments[1], arguments[2:])
         if arguments[:1] == ["data"]:
-            actions: Commands = {"preview": preview_command, "store": store_command}
+            actions: Commands = {
+                "preview": preview_command,
+                "store": store_command,
+                "convert": convert_command,
+            }
             return dispatch(actions, arguments[1:], prog="emorl data", description=data_command.__doc__ or "")
         commands: Commands = {
             "train": train_help,
@@ -271,6 +276,29 @@ def store_command(
     say(f"Stored {count} scenes. Use them with --data.path {out}")
 
 
+def convert_command(
+    file: tyro.conf.Positional[Path],
+    name: Annotated[str, tyro.conf.arg(name="as")],
+    out: Path,
+    limit: int | None = None,
+    group: str | None = None,
+) -> None:
+    """Turn a published file into stored scenes, for --data.path.
+
+    Args:
+        file: A .tfrecords file of DeepMind's multi-object data sets, or an .h5 file of EfficientMORL's authors.
+        name: Which data set it is: tetrominoes, multi-dsprites, clevr6, clevr10, objects-room, ...
+        out: The folder to write.
+        limit: Stop after so many scenes.
+        group: Of an .h5 file: train, val or test. Needed only if there are several.
+    """
+    make_directory(out.parent)
+    with progress_bar("converting") as progress:
+        limit = limit if limit is None else at_least_one(limit)
+        count = convert(file, name, out, limit=limit, group=group, progress=progress)
+    say(f"Stored {count} scenes. Use them with --data.name {name} --data.path {out}")
+
+
 def at_least_one(count: int) -> int:
     if count < 1:
         raise UserError(f"--count must be at least 1, not {count}.")
@@ -278,7 +306,7 @@ def at_least_one(count: int) -> int:
 
 
 def data_command() -> None:
-    """Look at scenes (emorl data preview), or make them once and keep them (emorl data store)."""
+    """Look at scenes (preview), make them once and keep them (store), or read published files (convert)."""
 
 
 def list_command() -> None:

@@ -47,7 +47,7 @@ def open_dataset(config: DataConfig, split: Split) -> SceneDataset:
     """Returns the scenes of one split; splits are disjoint ranges of one endless sequence."""
     if split not in SPLITS:
         raise UserError(f"There is no split {split!r}{nearest(split, SPLITS)}")
-    if config.name not in DATASETS:
+    if config.path is None and config.name not in DATASETS:
         raise UserError(f"There is no data set {config.name!r}{nearest(config.name, DATASETS)}")
     sizes = {"train": config.train_size, "test": config.test_size, "validation": config.validation_size}
     start = sum(sizes[before] for before in SPLITS[: SPLITS.index(split)])

@@ -7,19 +7,21 @@ finished folder is always whole and an interrupted one is continued where it sto
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Self
 
 import numpy as np
-from numpy.lib.format import open_memmap
+from numpy.lib.format import open_memmap, write_array_header_1_0
 
 from emorl.data.base import Array, Arrays, DatasetInfo, SceneDataset
 from emorl.errors import UserError
-from emorl.files import write_json
+from emorl.files import make_directory, write_json
 
 CHUNK = 1000  # scenes; the unit of work of a process, and what an interruption can lose of it
 
@@ -112,3 +114,62 @@ def write_chunk(dataset: SceneDataset, partial: Path, start: int) -> int:
 
 def chunk_size(start: int, dataset: SceneDataset) -> int:
     return min(CHUNK, len(dataset) - start)
+
+
+class StoreWriter:
+    """Stores scenes whose number is not known beforehand. Without `finish` nothing is left but a ".partial" folder.
+
+    An .npy file tells its number of rows in a header with room to grow, which `finish` writes again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if path.exists():
+            raise UserError(f"{path} exists already; delete it or choose another folder.")
+        self.path, self.partial = path, path.with_name(path.name + ".partial")
+        self.open = ExitStack()
+        self.files: dict[str, IO[bytes]] = {}
+        self.rows: Arrays = {}  # the first scene: what the others must look like
+        self.count = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __enter__(self) -> Self:
+        shutil.rmtree(
+            self.partial, ignore_errors=True
+        )  # of an interrupted call: a stream cannot be continued
+        make_directory(self.partial)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.open.close()
+
+    def add(self, arrays: Arrays) -> None:
+        try:
+            if not self.files:
+                self.rows = arrays
+                for name in arrays:
+                    file = open(self.partial / f"{name}.npy", "wb")  # noqa: SIM115, closed with the stack
+                    self.files[name] = self.open.enter_context(file)
+                self.write_headers()
+            for name, row in arrays.items():
+                self.files[name].write(np.ascontiguousarray(row, dtype=self.rows[name].dtype).tobytes())
+        except OSError as error:
+            raise UserError(f"Cannot write {self.partial}: {error.strerror}.") from None
+        self.count += 1
+
+    def write_headers(self) -> None:
+        for name, row in self.rows.items():
+            header = {"descr": row.dtype.str, "fortran_order": False, "shape": (self.count, *row.shape)}
+            self.files[name].seek(0)
+            write_array_header_1_0(self.files[name], header)
+
+    def finish(self, info: DatasetInfo) -> None:
+        try:
+            self.write_headers()
+            self.open.close()
+        except OSError as error:
+            raise UserError(f"Cannot write {self.partial}: {error.strerror}.") from None
+        meta = {"info": asdict(info), "count": self.count, "arrays": sorted(self.rows)}
+        write_json(self.partial / "meta.json", meta)
+        self.partial.rename(self.path)

@@ -1,0 +1,296 @@
+"""Readers of published files, against files written here in the published layouts, and against broken ones."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conftest import SHARED
+from emorl.data import DataConfig, open_dataset
+from emorl.data.published import LAYOUTS, convert
+from emorl.data.sprites import MultiDSprites
+from emorl.data.stored import StoredScenes
+from emorl.data.tetrominoes import Tetrominoes
+from emorl.data.tfrecord import LARGEST, masked_crc, parse_example, records
+from emorl.errors import UserError
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value > 127:
+        out, value = out + bytes([value & 127 | 128]), value >> 7
+    return out + bytes([value])
+
+
+def message(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + varint(len(content)) + content
+
+
+def encode(features: dict[str, np.ndarray]) -> bytes:
+    """A tf.train.Example as DeepMind wrote it: floats packed, bytes one by one."""
+    entries = b""
+    for name, values in features.items():
+        if values.dtype == np.uint8:
+            triples = np.empty((values.size, 3), dtype=np.uint8)
+            triples[:] = 0x0A, 1, 0
+            triples[:, 2] = values.reshape(-1)
+            value = message(1, triples.tobytes())
+        else:
+            value = message(2, message(1, values.astype("<f4").tobytes()))
+        entries += message(1, message(1, name.encode()) + message(2, value))
+    return message(1, entries)
+
+
+def framed(payload: bytes) -> bytes:
+    length = struct.pack("<Q", len(payload))
+    return length + struct.pack("<I", masked_crc(length)) + payload + struct.pack("<I", masked_crc(payload))
+
+
+def write(path: Path, payloads: list[bytes], *, compress: bool = True) -> Path:
+    content = b"".join(map(framed, payloads))
+    path.write_bytes(gzip.compress(content) if compress else content)
+    return path
+
+
+def published(scene: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
+    """Features of a scene in the layout of the published set `name`; entity 0 is the background."""
+    layout = LAYOUTS[name]
+    masks = (np.arange(layout.entities)[:, None, None] == scene["segmentation"]).astype(np.uint8) * 255
+    masks = masks[..., None]
+    image = scene["image"][..., : layout.image[2]]
+    features = {"image": image, "mask": masks.transpose(1, 2, 0, 3) if layout.masks_last else masks}
+    for factor in layout.factors:
+        values = np.nan_to_num(scene[factor])
+        background = np.ones_like(values[:1]) if factor == "visibility" else np.zeros_like(values[:1])
+        features[factor] = np.concatenate([background, values])
+    return features
+
+
+GENERATED = {
+    "tetrominoes": Tetrominoes(seed=5, length=6),
+    "multi-dsprites": MultiDSprites(seed=5, length=6),
+    "multi-dsprites-binarized": MultiDSprites("binarized", seed=5, length=6),
+    "multi-dsprites-colored": MultiDSprites("colored", seed=5, length=6),
+}
+
+
+@pytest.mark.parametrize("name", GENERATED)
+@pytest.mark.parametrize("compress", [True, False])
+def test_what_was_published_is_read_back(name: str, compress: bool, tmp_path: Path) -> None:
+    scenes = [GENERATED[name].arrays(index) for index in range(6)]
+    payloads = [encode(published(scene, name)) for scene in scenes]
+    path = write(tmp_path / "x.tfrecords", payloads, compress=compress)
+    assert convert(path, name, tmp_path / "out") == 6
+    stored = StoredScenes(tmp_path / "out")
+    for index, scene in enumerate(scenes):
+        for key, values in stored.arrays(index).items():
+            np.testing.assert_array_equal(values, scene[key], err_msg=key)
+    config = DataConfig(name, path=str(tmp_path / "out"), train_size=4, test_size=1, validation_size=1)
+    assert open_dataset(config, "validation")[0].image.shape[0] == 3
+
+
+def clevr_scene(rng: np.random.Generator, objects: int) -> dict[str, np.ndarray]:
+    segmentation = np.zeros((240, 320), dtype=np.uint8)
+    for m in range(objects):
+        segmentation[100:120, 30 * m + 5 : 30 * m + 25] = (
+            m + 1
+        )  # the first ones and the last one miss the crop
+    padding = np.where(np.arange(11) <= objects, 1, 0)
+    factors = {name: (rng.random(11) * padding).astype(np.float32) for name in ("x", "y", "z", "rotation")}
+    codes = {
+        name: (rng.integers(1, 3, 11) * padding).astype(np.uint8)
+        for name in ("size", "material", "shape", "color")
+    }
+    masks = (np.arange(11)[:, None, None] == segmentation).astype(np.uint8)[..., None] * 255
+    image = rng.integers(0, 256, (240, 320, 3), dtype=np.uint8)
+    features = {"image": image, "mask": masks, "visibility": padding.astype(np.float32)}
+    return features | factors | codes
+
+
+def test_clevr_is_cropped_resized_and_filtered(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    counts = [3, 10, 6, 7]
+    scenes = [clevr_scene(rng, count) for count in counts]
+    path = write(tmp_path / "clevr.tfrecords", list(map(encode, scenes)))
+    assert convert(path, "clevr6", tmp_path / "six") == 2
+    assert convert(path, "clevr10", tmp_path / "ten") == 2
+    assert convert(path, "clevr", tmp_path / "all", limit=3) == 3
+    scene = StoredScenes(tmp_path / "ten").arrays(0)
+    assert scene["image"].shape == (96, 96, 3)
+    assert scene["segmentation"].shape == (96, 96)
+    full = scene["segmentation_full"]
+    assert full.shape == (192, 192)
+    # Objects 1 and 2 (columns 5-25, 35-55) and 9 and 10 (from column 245: partly; from 275) lie outside 64..256.
+    visible = [m for m in range(10) if 30 * m + 25 > 64 and 30 * m + 5 < 256]
+    assert sorted(np.unique(full)) == list(range(len(visible) + 1))
+    np.testing.assert_array_equal(
+        scene["color"][: len(visible)], scenes[1]["color"][[m + 1 for m in visible]]
+    )
+    assert np.isnan(scene["color"][len(visible) :]).all()
+
+
+def write_h5(path: Path, groups: dict[str, list[dict[str, np.ndarray]]], *, factors: bool = True) -> Path:
+    with h5py.File(path, "w") as file:
+        for group, scenes in groups.items():
+            file[f"{group}/imgs"] = np.stack([scene["image"] for scene in scenes])
+            file[f"{group}/masks"] = np.stack([scene["mask"] for scene in scenes])
+            if factors:
+                names = ("x", "y", "z", "rotation", "size", "material", "shape", "color", "visibility")
+                file[f"{group}/factors"] = np.stack(
+                    [np.stack([scene[n] for n in names], axis=1) for scene in scenes]
+                )
+    return path
+
+
+def test_the_authors_h5_files_give_the_same_scenes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    scenes = [clevr_scene(rng, count) for count in (3, 10, 6)]
+    records_file = write(tmp_path / "clevr.tfrecords", list(map(encode, scenes)))
+    h5 = write_h5(tmp_path / "clevr.h5", {"train": scenes, "test": scenes[:1]})
+    assert (
+        convert(records_file, "clevr6", tmp_path / "a")
+        == convert(h5, "clevr6", tmp_path / "b", group="train")
+        == 2
+    )
+    one, other = StoredScenes(tmp_path / "a"), StoredScenes(tmp_path / "b")
+    for name, values in one.arrays(1).items():
+        np.testing.assert_array_equal(values, other.arrays(1)[name])
+    with pytest.raises(UserError, match="several groups"):
+        convert(h5, "clevr6", tmp_path / "c")
+    with pytest.raises(UserError, match="no group 'val'"):
+        convert(h5, "clevr6", tmp_path / "c", group="val")
+
+
+def test_h5_files_without_factors_and_broken_ones(tmp_path: Path) -> None:
+    scenes = [published(GENERATED["tetrominoes"].arrays(index), "tetrominoes") for index in range(2)]
+    h5 = write_h5(tmp_path / "t.h5", {"train": scenes}, factors=False)
+    assert convert(h5, "tetrominoes", tmp_path / "a") == 2
+    stored = StoredScenes(tmp_path / "a")
+    assert stored.info.factors == {}
+    np.testing.assert_array_equal(stored.arrays(1)["image"], scenes[1]["image"])
+    with pytest.raises(UserError, match=r"scene 0 of train.*another data set"):
+        convert(h5, "multi-dsprites", tmp_path / "b")
+    for name, content in {"cut.h5": h5.read_bytes()[:900], "text.h5": b"no", "empty.h5": b""}.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(UserError, match=f"Cannot read .*{name}"):
+            convert(tmp_path / name, "tetrominoes", tmp_path / "b")
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the published records are not beside this clone")
+def test_ten_real_records(tmp_path: Path) -> None:
+    assert convert(SHARED / "tetrominoes_mini.tfrecords", "tetrominoes", tmp_path / "out") == 10
+    scenes = StoredScenes(tmp_path / "out")
+    for index in range(10):
+        scene = scenes.arrays(index)
+        for m in range(3):
+            rows, columns = np.nonzero(scene["segmentation"] == m + 1)
+            assert (scene["x"][m], scene["y"][m]) == (rows.min(), columns.min())
+            colors = scene["image"][rows, columns] > 0
+            assert (colors == scene["color"][m]).all()
+
+
+SCENE = encode(published(GENERATED["tetrominoes"].arrays(0), "tetrominoes"))
+
+
+def broken(content: bytes) -> dict[str, bytes]:
+    """Files that are not what they should be."""
+    plain = framed(SCENE)
+    header = struct.pack("<Q", 2**60)
+    return {
+        "empty": b"",
+        "truncated gzip": content[: len(content) // 2],
+        "text": b"hello, world, this is no record file",
+        "ends in a header": gzip.compress(plain + plain[:7]),
+        "ends in a payload": gzip.compress(plain[:-9]),
+        "flipped payload bit": gzip.compress(plain[:500] + bytes([plain[500] ^ 1]) + plain[501:]),
+        "flipped length": gzip.compress(bytes([plain[0] ^ 1]) + plain[1:]),
+        "big-endian length": gzip.compress(struct.pack(">Q", len(SCENE)) + plain[8:]),
+        "enormous length": gzip.compress(header + struct.pack("<I", masked_crc(header)) + b"x"),
+        "bomb": gzip.compress(b"\0" * 50_000_000),
+        "not an example": gzip.compress(framed(b"\xff" * 100)),
+        "empty example": gzip.compress(framed(b"")),
+        "wrong set": gzip.compress(framed(encode(published(GENERATED["multi-dsprites"].arrays(0), "multi-dsprites")))),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", broken(gzip.compress(framed(SCENE))))
+def test_broken_files_get_one_clear_line(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.tfrecords"
+    path.write_bytes(broken(gzip.compress(framed(SCENE)))[kind])
+    with pytest.raises(UserError, match=r"x\.tfrecords") as caught:
+        convert(path, "tetrominoes", tmp_path / "out")
+    assert kind == "empty" or "record" in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_masks_that_overlap_are_refused(tmp_path: Path) -> None:
+    features = published(GENERATED["tetrominoes"].arrays(0), "tetrominoes")
+    features["mask"][0] = 255
+    path = write(tmp_path / "x.tfrecords", [SCENE, encode(features)])
+    with pytest.raises(UserError, match=r"record 1: its masks do not give every pixel"):
+        convert(path, "tetrominoes", tmp_path / "out")
+
+
+def test_an_interrupted_conversion_starts_over(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    write(good, [SCENE] * 3)
+    bad.write_bytes(good.read_bytes()[:-30])
+    with pytest.raises(UserError):
+        convert(bad, "tetrominoes", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(UserError, match="missing"):
+        StoredScenes(tmp_path / "out.partial")
+    assert convert(good, "tetrominoes", tmp_path / "out") == 3
+    assert not (tmp_path / "out.partial").exists()
+    with pytest.raises(UserError, match="exists already"):
+        convert(good, "tetrominoes", tmp_path / "out")
+
+
+def test_unknown_sets_and_missing_files(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="did you mean 'tetrominoes'"):
+        convert(tmp_path / "x", "tetromino", tmp_path / "out")
+    with pytest.raises(UserError, match="Cannot read"):
+        convert(tmp_path / "x", "tetrominoes", tmp_path / "out")
+    with pytest.raises(UserError, match="Cannot read"):
+        convert(tmp_path, "tetrominoes", tmp_path / "out")
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_damage_goes_unnoticed(data: st.DataObject, tmp_path: Path) -> None:
+    """Whatever is flipped, cut or inserted in a file gives the true records or a UserError, nothing else."""
+    content = bytearray(framed(SCENE) * 2)
+    at = data.draw(st.integers(0, len(content) - 1))
+    match data.draw(st.sampled_from(["flip", "cut", "insert"])):
+        case "flip":
+            content[at] ^= 1 << data.draw(st.integers(0, 7))
+        case "cut":
+            del content[at:]
+        case "insert":
+            content[at:at] = data.draw(st.binary(min_size=1, max_size=20))
+    path = tmp_path / "x.tfrecords"
+    path.write_bytes(content)
+    try:
+        found = [payload for payload, _ in records(path)]
+    except UserError:
+        return
+    assert found == [SCENE] * len(found)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=200) | st.integers(0, 300).map(lambda cut: SCENE[:cut] + b"\x80" * 5))
+def test_any_payload_is_parsed_or_refused(payload: bytes) -> None:
+    with suppress(ValueError):
+        assert isinstance(parse_example(payload), dict)
+
+
+def test_the_limit_leaves_room_for_every_published_record() -> None:
+    assert LARGEST > 3 * (240 * 320 * 3 + 11 * 240 * 320)
