@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from emorl.data import DATASETS, DataConfig, Split, open_dataset
+from emorl.data.images import read_pixels
 from emorl.data.published import convert
 from emorl.data.stored import store
 from emorl.errors import UserError, nearest
@@ -31,7 +32,6 @@ from emorl.pretrained import card_of, load_with_config, released
 from emorl.probability import noise_from, noise_per_image
 from emorl.report.images import (
     grid,
-    read_image,
     save_decomposition,
     save_picture,
     scene_row,
@@ -226,11 +226,13 @@ def decompose_command(
 
 def open_image(path: Path, model: Model) -> torch.Tensor:
     """Reads an image that fits `model`, or says why it does not."""
-    x = read_image(path)
+    pixels = read_pixels(path)
     size = model.config.image_size
-    if x.shape[-2:] != (size, size):
-        raise UserError(f"{path} is {x.shape[-1]}x{x.shape[-2]}; this model takes {size}x{size} images.")
-    return x
+    if pixels.shape[:2] != (size, size):
+        raise UserError(
+            f"{path} is {pixels.shape[1]}x{pixels.shape[0]}; this model takes {size}x{size} images."
+        )
+    return torch.from_numpy(pixels.copy()).permute(2, 0, 1).float() / 255
 
 
 def preview_command(

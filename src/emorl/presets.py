@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from emorl.data import DataConfig
+from emorl.data import FOLDER, DataConfig
 from emorl.geco import GecoConfig
 from emorl.models.efficient_morl import EfficientMORLConfig
 from emorl.training.run import RunConfig, TrainConfig
@@ -33,9 +33,9 @@ TETROMINOES_FAST = replace(
     initialisation="scaled",
     scale_bias=-6.0,
     loss_weights="paper",
-    nll_weight=2.5,
-    kl_start=0.005,
-    kl_ramp=(800, 8000),
+    nll_weight=3.5,
+    kl_start=0.007,
+    kl_ramp=(800, 6000),
     geco=GecoConfig(),
 )
 
@@ -43,15 +43,19 @@ TETROMINOES_TINY = replace(
     TETROMINOES_FAST, slot_size=8, encoder_channels=8, decoder_channels=8, frequencies=2
 )
 
+# One's own images: as fast, with more slots and room for what they look like.
+FOLDER_FAST = replace(TETROMINOES_FAST, image_size=64, num_slots=6, slot_size=64)
+
 FAST = TrainConfig(
-    steps=16_000,
+    steps=14_000,
     batch_size=16,
     optimizer="muon",
     learning_rate=1e-3,
     warm_up=200,
     decay="cosine",
     curriculum=((0, 1),),
-    evaluate_every=250,
+    evaluate_every=500,
+    evaluate_images=128,
     checkpoint_every=250,
 )
 
@@ -60,6 +64,7 @@ PRESETS: dict[str, RunConfig] = {
         TETROMINOES, DataConfig("tetrominoes"), TrainConfig(steps=200_000)
     ),
     "efficient-morl/tetrominoes-fast": RunConfig(TETROMINOES_FAST, DataConfig("tetrominoes"), FAST),
+    "efficient-morl/folder": RunConfig(FOLDER_FAST, DataConfig(FOLDER, image_size=64), FAST),
     "efficient-morl/tetrominoes-tiny": RunConfig(
         TETROMINOES_TINY,
         DataConfig("tetrominoes"),

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from emorl.data.base import DatasetInfo, SceneDataset, SceneRange
+from emorl.data.folder import FolderScenes, split_sizes
 from emorl.data.sprites import MultiDSprites
 from emorl.data.stored import StoredScenes
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError, check_numbers, nearest
 
-__all__ = ["DATASETS", "DataConfig", "DatasetInfo", "SceneDataset", "Split", "open_dataset"]
+__all__ = ["DATASETS", "FOLDER", "DataConfig", "DatasetInfo", "SceneDataset", "Split", "open_dataset"]
 
 Split = Literal["train", "test", "validation"]
 SPLITS: tuple[Split, ...] = ("train", "test", "validation")
 
+FOLDER = "folder"  # the name of one's own images
 DATASETS: dict[str, Callable[..., SceneDataset]] = {
     "tetrominoes": Tetrominoes,
     "multi-dsprites": MultiDSprites,
@@ -33,34 +35,51 @@ class DataConfig:
     """Which scenes to learn from and to be judged on."""
 
     name: str = "tetrominoes"  # one of `emorl list`
-    path: str | None = None  # a folder written by `emorl data store`; None makes scenes as they are asked for
+    path: str | None = None  # of stored scenes, or of images for "folder"; None makes scenes when asked for
     seed: int = 0  # of the generated scenes
     train_size: int = 60_000  # scenes 0 .. train_size - 1
     test_size: int = 320  # the next ones, as in the paper
     validation_size: int = 320  # the ones after those, watched while training
+    image_size: int = 64  # of "folder": images are cut square and resized to this side
 
     def __post_init__(self) -> None:
-        check_numbers("data", self, seed=0, train_size=1, test_size=1, validation_size=1)
+        check_numbers("data", self, seed=0, train_size=1, test_size=1, validation_size=1, image_size=1)
 
 
 def open_dataset(config: DataConfig, split: Split) -> SceneDataset:
-    """Returns the scenes of one split; splits are disjoint ranges of one endless sequence."""
+    """Returns the scenes of one split; splits are disjoint ranges of one sequence."""
     if split not in SPLITS:
         raise UserError(f"There is no split {split!r}{nearest(split, SPLITS)}")
-    if config.path is None and config.name not in DATASETS:
-        raise UserError(f"There is no data set {config.name!r}{nearest(config.name, DATASETS)}")
+    if config.name == FOLDER:
+        images = open_folder(config)
+        return SceneRange(images, *range_of(split, split_sizes(len(images), images.path)))
     sizes = {"train": config.train_size, "test": config.test_size, "validation": config.validation_size}
+    start, stop = range_of(split, sizes)
+    if config.path is not None:
+        return SceneRange(open_stored(config, split, start, stop), start, stop)
+    if config.name not in DATASETS:
+        raise UserError(f"There is no data set {config.name!r}{nearest(config.name, [*DATASETS, FOLDER])}")
+    return SceneRange(DATASETS[config.name](seed=config.seed, length=stop), start, stop)
+
+
+def range_of(split: Split, sizes: Mapping[str, int]) -> tuple[int, int]:
     start = sum(sizes[before] for before in SPLITS[: SPLITS.index(split)])
-    length = start + sizes[split]
+    return start, start + sizes[split]
+
+
+def open_folder(config: DataConfig) -> FolderScenes:
     if config.path is None:
-        scenes: SceneDataset = DATASETS[config.name](seed=config.seed, length=length)
-    else:
-        scenes = StoredScenes(Path(config.path))
-        if scenes.info.name != config.name:
-            raise UserError(f"{config.path} holds {scenes.info.name} scenes, not {config.name}.")
-        if len(scenes) < length:
-            raise UserError(
-                f"{config.path} holds {len(scenes)} scenes; the {split} split is scenes {start} to {length - 1}. "
-                f"Store more (emorl data store {config.name} --count {length}) or lower the sizes of the splits."
-            )
-    return SceneRange(scenes, start, length)
+        raise UserError("Say where the images are: --data.path FOLDER")
+    return FolderScenes(Path(config.path), size=config.image_size, seed=config.seed)
+
+
+def open_stored(config: DataConfig, split: Split, start: int, stop: int) -> StoredScenes:
+    scenes = StoredScenes(Path(config.path or ""))
+    if scenes.info.name != config.name:
+        raise UserError(f"{config.path} holds {scenes.info.name} scenes, not {config.name}.")
+    if len(scenes) < stop:
+        raise UserError(
+            f"{config.path} holds {len(scenes)} scenes; the {split} split is scenes {start} to {stop - 1}. "
+            f"Store more (emorl data store {config.name} --count {stop}) or lower the sizes of the splits."
+        )
+    return scenes

@@ -27,6 +27,7 @@ class DatasetInfo:
     factors: Mapping[str, FactorKind]
     description: str = ""
     origin: str = ""  # what the scenes are a function of, e.g. "seed 0"
+    has_masks: bool = True  # whether segmentations are known; where they are not, they are all background
 
 
 class SceneDataset(ABC):

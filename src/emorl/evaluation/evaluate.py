@@ -77,7 +77,11 @@ def evaluate(
         noise = noise_per_image([seed * 1_000_003 + index for index in indices])
         with noise_from(noise), posterior_means() if means else nullcontext():
             scores = [
-                score_batch(model.infer(batch.image, num_slots=num_slots, num_steps=num_steps), batch)
+                score_batch(
+                    model.infer(batch.image, num_slots=num_slots, num_steps=num_steps),
+                    batch,
+                    has_masks=scenes.info.has_masks,
+                )
                 for _ in range(budget(tries, 1, minimum=1, name="The number of tries"))
             ]
         batches.append(best_of(scores))
@@ -107,13 +111,14 @@ def used_slots(segmentation: Tensor, num_slots: int, *, share: float = 0.01) -> 
     return (owned >= share).sum(dim=1).float()
 
 
-def score_batch(outcome: Outcome, scenes: Scene) -> dict[str, Tensor]:
-    """Returns name -> (B,), on the CPU."""
+def score_batch(outcome: Outcome, scenes: Scene, *, has_masks: bool) -> dict[str, Tensor]:
+    """Returns name -> (B,), on the CPU. ARI is there if the true masks are."""
     answer = outcome.steps[-1]
     mse = (answer.image - scenes.image).square().mean(dim=(1, 2, 3))
     flat = scenes.image.flatten(2)
+    ari = {"ari": adjusted_rand_index(answer.segmentation, scenes.segmentation)} if has_masks else {}
     scores = {
-        "ari": adjusted_rand_index(answer.segmentation, scenes.segmentation),
+        **ari,
         "mse": mse,
         # Against an image of one colour: 0 is a collapsed model, 1 a perfect reconstruction.
         "explained": 1 - mse / flat.var(dim=2, correction=0).mean(dim=1).clamp_min(1e-12),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 from torch import Tensor
 
@@ -100,15 +99,3 @@ def save_decomposition(path: Path, image: Tensor, d: Decomposition, b: int = 0) 
     arrays |= {"image": d.image[b], "segmentation": d.segmentation[b]}
     numbers: dict[str, Any] = {name: t.cpu().numpy() for name, t in arrays.items()}
     np.savez_compressed(path.with_name(path.name + ".npz"), **numbers)
-
-
-def read_image(path: Path) -> Tensor:
-    """Reads an image file as (3, H, W) in [0, 1]."""
-    try:
-        with Image.open(path) as image:
-            pixels = np.array(image.convert("RGB"))
-    except Image.DecompressionBombError:
-        raise UserError(f"Cannot read {path}: it claims to have too many pixels.") from None
-    except OSError as error:  # also Pillow's, which have no strerror
-        raise UserError(f"Cannot read {path}: {error.strerror or 'it is not an image'}.") from None
-    return torch.from_numpy(pixels).permute(2, 0, 1).float() / 255
