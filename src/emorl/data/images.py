@@ -40,10 +40,8 @@ def read_ids(path: Path) -> Array:
 def opened(path: Path) -> Image.Image:
     """Opens an image file without decoding it. What is too large, or not a file, is refused before it costs memory."""
     try:
-        if not path.is_file():  # a pipe would wait for ever
-            raise UserError(
-                f"Cannot read {path}: {'it is not a file' if path.exists() else 'it is missing'}."
-            )
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would wait for ever
+            raise UserError(f"Cannot read {path}: it is not a file.")
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             return Image.open(path)
