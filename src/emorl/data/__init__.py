@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from emorl.data.base import DatasetInfo, SceneDataset, SceneRange
+from emorl.data.clevr import Clevr
 from emorl.data.folder import FolderScenes, split_sizes
 from emorl.data.sprites import MultiDSprites
 from emorl.data.stored import StoredScenes
@@ -27,6 +28,8 @@ DATASETS: dict[str, Callable[..., SceneDataset]] = {
     "multi-dsprites-binarized": partial(MultiDSprites, "binarized"),
     "multi-dsprites-colored": partial(MultiDSprites, "colored"),
     "multi-dsprites-textured": partial(MultiDSprites, "textured"),
+    "clevr6": partial(Clevr, (3, 6), name="clevr6"),
+    "clevr10": partial(Clevr, (7, 10), name="clevr10"),
 }
 
 

@@ -64,3 +64,10 @@ class SceneRange(SceneDataset):
 
     def arrays(self, index: int) -> Arrays:
         return self.scenes.arrays(self.start + index)
+
+
+def padded(values: Array, rows: int) -> Array:
+    """Returns float32 `values` with NaN rows added, for the objects a scene does not have."""
+    full = np.full((rows, *values.shape[1:]), np.nan, dtype=np.float32)
+    full[: len(values)] = values
+    return full

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from emorl.data.base import Array, Arrays, DatasetInfo, FactorKind
+from emorl.data.base import Array, Arrays, DatasetInfo, FactorKind, padded
 from emorl.data.stored import StoreWriter
 from emorl.data.tfrecord import parse_example, records
 from emorl.errors import UserError, nearest
@@ -166,8 +166,7 @@ def decode(features: Mapping[str, Array], layout: Layout) -> Arrays:
         }
     for name in layout.factors:
         values = feature(features, name, (layout.entities, -1)).astype(np.float32)
-        rows = np.full((layout.entities - layout.background, values.shape[1]), np.nan, dtype=np.float32)
-        rows[: len(objects)] = values[objects]
+        rows = padded(values[objects], layout.entities - layout.background)
         arrays[name] = rows[:, 0] if values.shape[1] == 1 else rows
     return arrays
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from emorl.data.base import Array, Arrays, DatasetInfo, FactorKind, SceneDataset
+from emorl.data.base import Array, Arrays, DatasetInfo, FactorKind, SceneDataset, padded
 
 SIZE = 64
 WINDOW = 28  # no sprite reaches further: half the diagonal of the largest square is 13.6
@@ -213,10 +213,3 @@ PATTERNS: dict[int, Callable[[Array], Array]] = {
     2: lambda uv: (np.floor(uv[0] / 4) + np.floor(uv[1] / 4)) % 2 == 0,
     3: lambda uv: np.hypot(*(uv % 5 - 2.5)) < 1.8,
 }
-
-
-def padded(values: Array, rows: int) -> Array:
-    """Returns float32 `values` with NaN rows added for absent sprites."""
-    full = np.full((rows, *values.shape[1:]), np.nan, dtype=np.float32)
-    full[: len(values)] = values
-    return full
