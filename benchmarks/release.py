@@ -46,6 +46,7 @@ def main() -> None:
         "environment": read_json(arguments.run / "environment.json"),
         "scores": evaluate(model, scenes).summary(),
         "scores_without_refinement": evaluate(model, scenes, num_steps=0).summary(),
+        "scores_of_four_tries": evaluate(model, scenes, tries=4).summary(),
         "sha256": checksum(weights),
         "config": run.to_dict(),
     }

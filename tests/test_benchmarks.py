@@ -68,6 +68,11 @@ def test_committed_tables_agree_with_committed_results() -> None:
     experiments = json.loads(readme.EXPLORATION.read_text())
     text = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
     assert readme.updated(text, "exploration", readme.exploration_table(experiments)) == text
+    text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    assert (
+        readme.updated(text, "statistics", readme.dataset_table(json.loads(readme.DATASETS.read_text())))
+        == text
+    )
     if readme.RESULTS.exists():
         text = (ROOT / "README.md").read_text(encoding="utf-8")
         assert readme.updated(text, "seeds", readme.table(json.loads(readme.RESULTS.read_text()))) == text

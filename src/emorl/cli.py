@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import field, make_dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import tyro
@@ -311,20 +311,30 @@ def data_command() -> None:
     """Look at scenes (preview), make them once and keep them (store), or read published files (convert)."""
 
 
-def list_command() -> None:
-    """Name the models, data sets, presets and released weights there are."""
-    print("models")
-    for name, model in MODELS.items():
-        print(f"  {name:<34} {(model.__doc__ or '').splitlines()[0]}")
-    print("data sets")
-    for name, dataset in DATASETS.items():
-        print(f"  {name:<34} {dataset(length=1).info.description}")
-    print("presets")
-    for name, run in PRESETS.items():
-        print(f"  {name:<34} {run.train.steps} steps of {run.train.batch_size} images")
-    print("released weights")
-    for name in released():
-        print(f"  {name:<34} ARI {card_of(name)['scores']['ari']:.3f} on held-out scenes")
+def list_command(
+    what: tyro.conf.Positional[Literal["all", "models", "datasets", "presets", "weights"]] = "all",
+) -> None:
+    """Name the models, data sets, presets and released weights there are.
+
+    Args:
+        what: All of them, or one kind.
+    """
+    kinds: dict[str, Iterator[tuple[str, str]]] = {
+        "models": ((name, (model.__doc__ or "").splitlines()[0]) for name, model in MODELS.items()),
+        "datasets": ((name, make(length=1).info.description) for name, make in DATASETS.items()),
+        "presets": (
+            (name, f"{run.train.steps} steps of {run.train.batch_size} images")
+            for name, run in PRESETS.items()
+        ),
+        "weights": (
+            (name, f"ARI {card_of(name)['scores']['ari']:.3f} on held-out scenes") for name in released()
+        ),
+    }
+    for kind, lines in kinds.items():
+        if what in ("all", kind):
+            print(kind)
+            for name, text in lines:
+                print(f"  {name:<34} {text}")
 
 
 def say(message: str) -> None:

@@ -30,6 +30,8 @@ DATASETS: dict[str, Callable[..., SceneDataset]] = {
     "multi-dsprites-textured": partial(MultiDSprites, "textured"),
     "clevr6": partial(Clevr, (3, 6), name="clevr6"),
     "clevr10": partial(Clevr, (7, 10), name="clevr10"),
+    "clevr6-fast": partial(Clevr, (3, 6), name="clevr6-fast", quality="fast"),
+    "clevr10-fast": partial(Clevr, (7, 10), name="clevr10-fast", quality="fast"),
 }
 
 

@@ -46,7 +46,8 @@ class Clevr(SceneDataset):
             image_size=size,
             max_objects=counts[1],
             factors=FACTORS,
-            description=f"{counts[0]} to {counts[1]} shaded solids on a grey ground, {size}x{size}",
+            description=f"{counts[0]} to {counts[1]} shaded solids on a grey ground, {size}x{size}"
+            + ("" if quality == "full" else ", rendered twice as fast and a little rougher"),
             origin=f"seed {seed}" if quality == "full" else f"seed {seed}, {quality}",
         )
 

@@ -116,6 +116,7 @@ def ground_hit(origin: Array, direction: Array) -> tuple[Array, Array, Array]:
             s = ((a[0] - o[0]) * d[1] - (a[1] - o[1]) * d[0]) / cross
         is_hit = (t > 1e-4) & (t < distance) & (s >= 0) & (s <= 1)
         distance = np.where(is_hit, t, distance)
+        s = np.where(is_hit, s, 0)  # rays along the segment have none
         normal2 = np.where(is_hit, n_a[:, None] * (1 - s) + n_b[:, None] * s, normal2)
     with np.errstate(invalid="ignore"):
         sideways = dot(start, SIDE) + distance * dot(direction, SIDE)
