@@ -41,7 +41,7 @@ def main() -> None:
     for seed in arguments.seeds:
         results[seed] = measure(arguments.preset, seed, arguments.runs / f"seed-{seed}")
     names = ("ari", "mse", "kl_refined", "kl_hierarchical", "ari_without_refinement",
-             "ari_of_four_tries", "mse_of_four_tries")  # fmt: skip
+             "ari_of_four_tries", "mse_of_four_tries", "ari_at_means", "mse_at_means")  # fmt: skip
     summary = {name: mean_and_sd([result[name] for result in results.values()]) for name in names}
     command = f"python benchmarks/seeds.py {arguments.preset} --seeds {' '.join(map(str, sorted(results)))} --runs RUNS"
     seeds = [results[seed] for seed in sorted(results)]
@@ -72,7 +72,7 @@ def measure(preset: str, seed: int, directory: Path) -> dict[str, Any]:
     train(run, directory, resume=True)
     model, scenes = load(directory), open_dataset(run.data, "test")
     refined, stage1 = evaluate(model, scenes), evaluate(model, scenes, num_steps=0)
-    best = evaluate(model, scenes, tries=4)
+    best, means = evaluate(model, scenes, tries=4), evaluate(model, scenes, means=True)
     metrics = read_metrics(directory)
     evaluated = [record for record in metrics if "validation_ari" in record]
     curve = [
@@ -88,6 +88,8 @@ def measure(preset: str, seed: int, directory: Path) -> dict[str, Any]:
         "ari_without_refinement": stage1.mean("ari"),
         "ari_of_four_tries": best.mean("ari"),
         "mse_of_four_tries": best.mean("mse"),
+        "ari_at_means": means.mean("ari"),
+        "mse_at_means": means.mean("mse"),
         "images": refined.settings["images"],
         "steps": run.train.steps,
         "skipped": metrics[-1]["skipped"],

@@ -117,6 +117,9 @@ def test_list_names_everything(emorl: Callable) -> None:
     listed = emorl("list").stdout
     for name in ["efficient-morl", "tetrominoes", *PRESETS]:
         assert name in listed
+    one_kind = emorl("list", "datasets").stdout
+    assert "multi-dsprites-textured" in one_kind
+    assert "efficient-morl" not in one_kind
 
 
 @pytest.mark.parametrize("arguments", [[], ["train"], ["train", TINY], ["evaluate"], ["decompose"], ["data"],

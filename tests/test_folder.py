@@ -198,10 +198,10 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
 
 def test_a_folder_trains_with_one_command(photos: Path, tmp_path: Path, emorl: Callable) -> None:
     os.rename(photos / "0.png", os.fsencode(photos) + b"/\xff\xfe.png")  # a name that is not UTF-8
-    result = emorl("train", "efficient-morl/folder", "--data.path", photos, "--out", tmp_path / "run",
+    result = emorl("train", "efficient-morl/folder", "--data.path", photos,
                    "--train.steps", 2, "--train.batch-size", 2, "--data.image-size", 16, "--model.image-size", 16,
                    "--model.slot-size", 8)  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert "ARI" not in result.stderr
     assert "MSE" in result.stderr
-    assert emorl("evaluate", tmp_path / "run").returncode == 0
+    assert emorl("evaluate", "runs/efficient-morl-folder").returncode == 0

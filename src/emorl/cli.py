@@ -106,7 +106,11 @@ def train_command(name: str, arguments: Sequence[str]) -> None:
     settings = make_dataclass(
         "Train",
         [
-            ("out", Path),
+            (
+                "out",
+                Path,
+                field(default=Path("runs") / Path(name).with_suffix("").as_posix().replace("/", "-")),
+            ),
             ("resume", bool, field(default=False)),
             ("model", type(run.model), field(default=run.model)),
             ("data", DataConfig, field(default=run.data)),
@@ -125,7 +129,9 @@ def train_command(name: str, arguments: Sequence[str]) -> None:
     train(RunConfig(given.model, given.data, given.train), given.out, resume=given.resume)
 
 
-def train_help(preset: tyro.conf.Positional[str], out: Path, resume: bool = False) -> None:
+def train_help(
+    preset: tyro.conf.Positional[str], out: Path = Path("runs/PRESET"), resume: bool = False
+) -> None:
     """Learn to decompose images; `emorl train PRESET --help` lists every setting.
 
     Args:
