@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ from emorl.data import DataConfig, open_dataset
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
-from emorl.evaluation.segmentation import adjusted_rand_index
+from emorl.evaluation.segmentation import adjusted_rand_index, overlap_scores
 from emorl.models import build
 from emorl.presets import PRESETS
 
@@ -51,6 +53,42 @@ def test_ari_of_special_cases() -> None:
     single = torch.tensor([[[0, 0], [0, 1]]])
     assert adjusted_rand_index(single, single).item() == 1  # one pixel
     assert adjusted_rand_index(same, true, ignore=None).item() < 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 4), st.integers(0, 4))
+def test_overlaps_equal_brute_force(seed: int, K: int, objects: int) -> None:
+    """Matching by trying every permutation, and intersections over unions pixel by pixel."""
+    rng = np.random.default_rng(seed)
+    predicted, true = rng.integers(K, size=(2, 5, 6)), rng.integers(objects + 1, size=(2, 5, 6))
+    found = overlap_scores(torch.from_numpy(predicted), torch.from_numpy(true))
+    for b in range(2):
+        present = [m for m in range(1, objects + 1) if (true[b] == m).any()]
+        table = [
+            [
+                ((predicted[b] == k) & (true[b] == m)).sum() / ((predicted[b] == k) | (true[b] == m)).sum()
+                for m in present
+            ]
+            for k in range(K)
+        ]
+        slots = [*range(K), *[None] * len(present)]
+        matchings = itertools.permutations(slots, len(present))
+        best = max(sum(table[k][m] for m, k in enumerate(chosen) if k is not None) for chosen in matchings)
+        count = max(1, len(present))
+        assert found["miou"][b].item() == pytest.approx(best / count if present else 1)
+        expected = np.max(table, axis=0).sum() / count if present else 1
+        assert found["mbo"][b].item() == pytest.approx(expected)
+
+
+def test_overlaps_of_special_cases() -> None:
+    true = torch.tensor([[[0, 0, 1, 1], [0, 2, 2, 2]]])
+    assert overlap_scores(true, true) == {"miou": 1, "mbo": 1}
+    one_group = torch.zeros_like(true)
+    scores = overlap_scores(
+        one_group, true
+    )  # one slot has everything: only one object can be matched with it
+    assert scores["miou"].item() == pytest.approx(3 / 8 / 2)
+    assert scores["mbo"].item() == pytest.approx((2 / 8 + 3 / 8) / 2)
 
 
 def test_ari_stays_exact_for_large_images() -> None:

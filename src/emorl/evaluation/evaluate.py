@@ -13,7 +13,7 @@ from torch import Tensor
 from emorl.data.base import SceneDataset
 from emorl.data.loading import in_order
 from emorl.errors import UserError
-from emorl.evaluation.segmentation import adjusted_rand_index
+from emorl.evaluation.segmentation import adjusted_rand_index, overlap_scores
 from emorl.models.base import Model, budget
 from emorl.probability import noise_from, noise_per_image, posterior_means
 from emorl.types import Outcome, Scene
@@ -111,14 +111,21 @@ def used_slots(segmentation: Tensor, num_slots: int, *, share: float = 0.01) -> 
     return (owned >= share).sum(dim=1).float()
 
 
+def agreement(predicted: Tensor, true: Tensor) -> dict[str, Tensor]:
+    return {
+        "ari": adjusted_rand_index(predicted, true),
+        "ari_with_background": adjusted_rand_index(predicted, true, ignore=None),
+        **overlap_scores(predicted, true),
+    }
+
+
 def score_batch(outcome: Outcome, scenes: Scene, *, has_masks: bool) -> dict[str, Tensor]:
-    """Returns name -> (B,), on the CPU. ARI is there if the true masks are."""
+    """Returns name -> (B,), on the CPU. What compares masks is there if the true ones are."""
     answer = outcome.steps[-1]
     mse = (answer.image - scenes.image).square().mean(dim=(1, 2, 3))
     flat = scenes.image.flatten(2)
-    ari = {"ari": adjusted_rand_index(answer.segmentation, scenes.segmentation)} if has_masks else {}
     scores = {
-        **ari,
+        **(agreement(answer.segmentation, scenes.segmentation) if has_masks else {}),
         "mse": mse,
         # Against an image of one colour: 0 is a collapsed model, 1 a perfect reconstruction.
         "explained": 1 - mse / flat.var(dim=2, correction=0).mean(dim=1).clamp_min(1e-12),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 
@@ -23,6 +24,43 @@ def adjusted_rand_index(predicted: Tensor, true: Tensor, *, ignore: int | None =
     best = (in_predicted + in_true) / 2
     is_trivial = (in_predicted == pairs) & (in_true == pairs)  # no pair on which they disagree
     return torch.where(is_trivial, 1.0, (pairs - expected) / torch.where(is_trivial, 1.0, best - expected))
+
+
+def overlap_scores(predicted: Tensor, true: Tensor) -> dict[str, Tensor]:
+    """How well the true objects, ids 1 and up of `true` (B, H, W), are covered by groups of `predicted`; (B,) each.
+
+    "miou": intersection over union of each object with the group that the best one-to-one matching gives it, 0 if none
+    is left for it. "mbo": with the group that covers it best, whoever else has it. Both are means over an image's
+    objects, and 1 where there is none.
+    """
+    shared = iou(predicted, true)[:, :, 1:]
+    is_object = true_sizes(true, shared.shape[2] + 1)[:, 1:] > 0
+    matched = torch.zeros_like(is_object, dtype=torch.float64)
+    for b, scores in enumerate(shared):
+        groups, objects = linear_sum_assignment(scores.cpu().numpy(), maximize=True)
+        matched[b, objects] = scores[groups, objects]
+    best = shared.amax(dim=1)
+    count = is_object.sum(dim=1)
+    scores = {"miou": matched, "mbo": best}
+    return {
+        name: torch.where(count > 0, (values * is_object).sum(dim=1) / count.clamp_min(1), 1.0)
+        for name, values in scores.items()
+    }
+
+
+def iou(predicted: Tensor, true: Tensor) -> Tensor:
+    """Intersection over union of every predicted with every true group, (B, P, T)."""
+    if predicted.shape != true.shape:
+        raise ValueError(f"segmentations differ in shape: {tuple(predicted.shape)} and {tuple(true.shape)}")
+    counts = contingency(predicted.flatten(1).long(), true.flatten(1).long(), None)
+    union = counts.sum(dim=2, keepdim=True) + counts.sum(dim=1, keepdim=True) - counts
+    return counts / union.clamp_min(1)
+
+
+def true_sizes(true: Tensor, groups: int) -> Tensor:
+    """Pixels of each group, (B, groups)."""
+    ids = torch.arange(groups, device=true.device)
+    return (true.flatten(1)[:, None] == ids[:, None]).sum(dim=2)
 
 
 def contingency(predicted: Tensor, true: Tensor, ignore: int | None) -> Tensor:
