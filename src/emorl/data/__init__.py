@@ -42,12 +42,14 @@ class DataConfig:
     name: str = "tetrominoes"  # one of `emorl list`
     path: str | None = None  # of stored scenes, or of images for "folder"; None makes scenes when asked for
     seed: int = 0  # of the generated scenes
-    train_size: int = 60_000  # scenes 0 .. train_size - 1
+    train_size: int | None = None  # scenes 0 .. train_size - 1; as in the paper if left out
     test_size: int = 320  # the next ones, as in the paper
     validation_size: int = 320  # the ones after those, watched while training
     image_size: int = 64  # of "folder": images are cut square and resized to this side
 
     def __post_init__(self) -> None:
+        if self.train_size is None:
+            object.__setattr__(self, "train_size", 50_000 if self.name.startswith("clevr") else 60_000)
         check_numbers("data", self, seed=0, train_size=1, test_size=1, validation_size=1, image_size=1)
 
 
@@ -58,7 +60,7 @@ def open_dataset(config: DataConfig, split: Split) -> SceneDataset:
     if config.name == FOLDER:
         images = open_folder(config)
         return SceneRange(images, *range_of(split, split_sizes(len(images), images.path)))
-    sizes = {"train": config.train_size, "test": config.test_size, "validation": config.validation_size}
+    sizes = {"train": config.train_size or 0, "test": config.test_size, "validation": config.validation_size}
     start, stop = range_of(split, sizes)
     if config.path is not None:
         return SceneRange(open_stored(config, split, start, stop), start, stop)
