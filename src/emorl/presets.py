@@ -21,6 +21,16 @@ TETROMINOES = EfficientMORLConfig(
     geco=GecoConfig(target=-4500.0, allow_unreachable=True),
 )
 
+MULTI_DSPRITES = EfficientMORLConfig(
+    image_size=64,
+    num_slots=6,
+    slot_size=64,
+    likelihood="gaussian",
+    likelihood_sigma=0.1,
+    geco=GecoConfig(),
+)
+CLEVR6 = EfficientMORLConfig()
+
 # For two CPU cores: objects first, with almost no KL, from a posterior that starts narrow; then the KL comes down.
 TETROMINOES_FAST = replace(
     TETROMINOES,
@@ -59,10 +69,14 @@ FAST = TrainConfig(
     checkpoint_every=250,
 )
 
+PAPER = TrainConfig(steps=300_000, curriculum=((0, 3), (100_000, 1)))
+
 PRESETS: dict[str, RunConfig] = {
     "efficient-morl/tetrominoes": RunConfig(
         TETROMINOES, DataConfig("tetrominoes"), TrainConfig(steps=200_000)
     ),
+    "efficient-morl/multi-dsprites": RunConfig(MULTI_DSPRITES, DataConfig("multi-dsprites"), PAPER),
+    "efficient-morl/clevr6": RunConfig(CLEVR6, DataConfig("clevr6"), PAPER),
     "efficient-morl/tetrominoes-fast": RunConfig(TETROMINOES_FAST, DataConfig("tetrominoes"), FAST),
     "efficient-morl/folder": RunConfig(FOLDER_FAST, DataConfig(FOLDER, image_size=64), FAST),
     "efficient-morl/tetrominoes-tiny": RunConfig(
