@@ -73,6 +73,14 @@ def test_evaluate_prints_a_table_and_draws(run: Path, tmp_path: Path, emorl: Cal
         assert picture.height > 8 * 100
 
 
+def test_evaluate_measures_disentanglement(emorl: Callable) -> None:
+    options = ["--images", 24, "--dci", "fast", "--json"]
+    scores = json.loads(emorl("evaluate", "efficient-morl/tetrominoes", *options).stdout)
+    assert 0 < scores["dci_disentanglement"] < 1
+    assert scores["dci_objects"] > 20
+    assert 0 < scores["ari"] <= 1
+
+
 def test_decompose_writes_panels_and_numbers(run: Path, photo: Path, tmp_path: Path, emorl: Callable) -> None:
     (tmp_path / "other").mkdir()
     twin = tmp_path / "other" / "photo.png"

@@ -18,7 +18,7 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from emorl.data import DATASETS, DataConfig, Split, open_dataset
+from emorl.data import DATASETS, DataConfig, SceneDataset, Split, open_dataset
 from emorl.data.images import read_pixels
 from emorl.data.published import convert
 from emorl.data.stored import store
@@ -150,6 +150,7 @@ def evaluate_command(
     seed: int = 0,
     means: bool = False,
     tries: int = 1,
+    dci: Literal["no", "fast", "exact"] = "no",
     split: Split = "test",
     json: bool = False,
     picture: Path | None = None,
@@ -164,6 +165,7 @@ def evaluate_command(
         seed: Of the posterior samples.
         means: Take posteriors at their means; the paper scores samples.
         tries: Infer so often and keep, for each image, what reconstructs it best; the paper scores one.
+        dci: Also measure how disentangled the slots are; "exact" trees take minutes.
         split: Which scenes.
         json: Print one JSON object instead of a table.
         picture: Draw the first eight scenes, taken apart, into this PNG.
@@ -173,7 +175,8 @@ def evaluate_command(
     with progress_bar("evaluating") as progress:
         budget: Any = {"num_slots": slots, "num_steps": steps, "tries": tries}
         scores = evaluate(model, scenes, images=images, seed=seed, means=means, progress=progress, **budget)
-    report(scores, as_json=json)
+    extra = {} if dci == "no" else measure_dci(model, scenes, images, seed, fast=dci == "fast")
+    report(scores, extra, as_json=json)
     if picture is not None:
         save_picture(scenes_apart(model, scenes, sample=not means, **budget), picture)
         say(f"Drew {picture}: image, reconstruction, segmentation, and one panel per slot.")
@@ -184,13 +187,23 @@ def evaluate_command(
         warnings.warn(str(error), stacklevel=1)
 
 
-def report(scores: Scores, *, as_json: bool) -> None:
-    summary = scores.summary()
+def measure_dci(
+    model: Model, scenes: SceneDataset, images: int | None, seed: int, *, fast: bool
+) -> dict[str, float]:
+    from emorl.evaluation.dci import evaluate_dci  # here, because scikit-learn takes a second to import
+
+    found = evaluate_dci(model, scenes, images=images, seed=seed, fast=fast)
+    return {f"dci_{name}": value for name, value in found.summary().items()}
+
+
+def report(scores: Scores, extra: Mapping[str, float], *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(summary))
+        print(json.dumps({**scores.summary(), **extra}))
         return
     for name in scores.values:
-        print(f"{name:<18} {scores.mean(name):12.5g}  ± {scores.standard_error(name):.2g}")
+        print(f"{name:<19} {scores.mean(name):12.5g}  ± {scores.standard_error(name):.2g}")
+    for name, value in extra.items():
+        print(f"{name:<29} {value:.5g}")
     print("  ".join(f"{name} {value}" for name, value in scores.settings.items()))
 
 

@@ -1,0 +1,158 @@
+"""DCI (Eastwood & Williams, 2018): do single dimensions of a slot stand for single factors of an object?
+
+Trees predict each factor from a slot; how much each dimension helps is its importance. A dimension is disentangled if
+it serves one factor, a factor is complete if one dimension serves it, a code is informative if prediction works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+
+from emorl.data.base import Array, FactorKind, SceneDataset
+from emorl.data.loading import in_order
+from emorl.errors import UserError
+from emorl.evaluation.segmentation import iou
+from emorl.models.base import Model
+from emorl.probability import noise_from, noise_per_image
+
+LEAST_PIXELS, LEAST_IOU = 50, 0.1  # an object, and its match, that are worth a look (deviation 38)
+NOT_FACTORS = ("visibility", "visible_pixels")
+SPLIT_SEED = 5  # the authors'
+
+
+@dataclass(frozen=True)
+class DCI:
+    """Scores from 0 to 1, and what they come from."""
+
+    disentanglement: float
+    completeness: float
+    accuracy: float  # of discrete factors; NaN if there are none
+    r2: float  # of continuous ones
+    informativeness_published: (
+        float  # as the paper's table has it: a continuous factor counts 0 (deviation 37)
+    )
+    importance: Array  # (D, factors)
+    factors: tuple[str, ...]
+    objects: int
+
+    def summary(self) -> dict[str, Any]:
+        names = ("disentanglement", "completeness", "accuracy", "r2", "informativeness_published", "objects")
+        return {name: getattr(self, name) for name in names}
+
+
+def dci(
+    codes: Array, factors: Mapping[str, Array], kinds: Mapping[str, FactorKind], *, fast: bool = False
+) -> DCI:
+    """`codes` (N, D) and factors (N,) each, of N objects. Half of them teach the trees, half test them."""
+    if len(codes) < 20:
+        raise UserError(f"DCI needs at least 20 objects; {len(codes)} were found and matched.")
+    order = np.random.default_rng(SPLIT_SEED).permutation(len(codes))
+    taught, tested = order[: len(order) // 2], order[len(order) // 2 :]
+    importance, scores = np.zeros((codes.shape[1], len(factors))), {}
+    for column, (name, values) in enumerate(factors.items()):
+        is_discrete = kinds[name] == "discrete"
+        if len(np.unique(values[taught])) < 2:
+            raise UserError(f"All objects have the same {name}: DCI cannot tell whether a slot knows it.")
+        trees = fitted(codes[taught], values[taught], is_discrete, fast)
+        scores[name] = trees.score(codes[tested], values[tested])  # accuracy, or R2
+        importance[:, column] = importances(trees, codes[tested], values[tested], fast)
+    discrete = [scores[name] for name in factors if kinds[name] == "discrete"]
+    continuous = [scores[name] for name in factors if kinds[name] == "continuous"]
+    return DCI(
+        disentanglement=purity(importance),
+        completeness=purity(importance.T),
+        accuracy=float(np.mean(discrete)) if discrete else float("nan"),
+        r2=float(np.mean(continuous)) if continuous else float("nan"),
+        informativeness_published=float(np.sum(discrete)) / len(factors),
+        importance=importance,
+        factors=tuple(factors),
+        objects=len(codes),
+    )
+
+
+def fitted(codes: Array, values: Array, is_discrete: bool, fast: bool) -> Any:
+    """Gradient-boosted trees; histograms make them faster and give no importances of their own."""
+    from sklearn import ensemble  # here, because importing it takes a second
+
+    if fast:
+        kind = (
+            ensemble.HistGradientBoostingClassifier if is_discrete else ensemble.HistGradientBoostingRegressor
+        )
+        return kind(random_state=0, max_iter=50).fit(codes, values)
+    kind = ensemble.GradientBoostingClassifier if is_discrete else ensemble.GradientBoostingRegressor
+    return kind(random_state=0).fit(codes, values)
+
+
+def importances(trees: Any, codes: Array, values: Array, fast: bool) -> Array:
+    if not fast:
+        return np.asarray(np.abs(trees.feature_importances_))
+    from sklearn.inspection import permutation_importance
+
+    found = permutation_importance(trees, codes, values, n_repeats=2, random_state=0)
+    return np.asarray(np.maximum(found.importances_mean, 0))
+
+
+def purity(importance: Array) -> float:
+    """1 if every row of `importance` has one entry, 0 if all are alike; rows count by their sum."""
+    share = importance + 1e-11
+    share = share / share.sum(axis=1, keepdims=True)
+    base = max(2, importance.shape[1])
+    entropy = -(share * np.log(share)).sum(axis=1) / np.log(base)
+    weight = importance.sum(axis=1) / max(float(importance.sum()), 1e-12)
+    return float((weight * (1 - entropy)).sum())
+
+
+def objects_of(
+    model: Model, scenes: SceneDataset, *, images: int | None = None, seed: int = 0
+) -> tuple[Array, dict[str, Array]]:
+    """Codes (N, D) and factors (N,) of the objects that a slot was matched with, over the first `images` scenes."""
+    codes: list[Array] = []
+    rows: dict[str, list[Array]] = {name: [] for name in scenes.info.factors if name not in NOT_FACTORS}
+    device = next(model.parameters()).device
+    for indices, batch in in_order(scenes, 32, limit=images):
+        with noise_from(noise_per_image([seed * 1_000_003 + index for index in indices])):
+            answer = model.infer(batch.image.to(device)).steps[-1]
+        shared = iou(answer.segmentation.cpu(), batch.segmentation)[:, :, 1:]
+        sizes = torch.nn.functional.one_hot(batch.segmentation, shared.shape[2] + 1).sum(dim=(1, 2))[:, 1:]
+        for b, scores in enumerate(shared.numpy()):
+            for slot, m in zip(*linear_sum_assignment(scores, maximize=True), strict=True):
+                if sizes[b, m] >= LEAST_PIXELS and scores[slot, m] >= LEAST_IOU:
+                    codes.append(answer.slots[b, slot].cpu().numpy())
+                    for name, values in rows.items():
+                        values.append(batch.factors[name][b, m].numpy())
+    if not codes:
+        raise UserError("No slot covers an object well enough for DCI.")
+    return np.stack(codes), flattened(
+        {name: np.stack(values) for name, values in rows.items()}, scenes.info.factors
+    )
+
+
+def flattened(factors: Mapping[str, Array], kinds: Mapping[str, FactorKind]) -> dict[str, Array]:
+    """Factors of several numbers become one label if discrete, and several factors if continuous."""
+    flat: dict[str, Array] = {}
+    for name, values in factors.items():
+        if values.ndim == 1:
+            flat[name] = values
+        elif kinds[name] == "discrete":
+            flat[name] = np.unique(values, axis=0, return_inverse=True)[1].reshape(-1)
+        else:
+            flat |= {f"{name}_{column}": values[:, column] for column in range(values.shape[1])}
+    return flat
+
+
+def kinds_of(names: Mapping[str, Array], kinds: Mapping[str, FactorKind]) -> dict[str, FactorKind]:
+    return {name: kinds[name] if name in kinds else kinds[name.rsplit("_", 1)[0]] for name in names}
+
+
+def evaluate_dci(
+    model: Model, scenes: SceneDataset, *, images: int | None = None, seed: int = 0, fast: bool = False
+) -> DCI:
+    """DCI of a model's slots on the first `images` scenes."""
+    codes, factors = objects_of(model, scenes, images=images, seed=seed)
+    return dci(codes, factors, kinds_of(factors, scenes.info.factors), fast=fast)
