@@ -13,20 +13,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from emorl.data import sprites, tetrominoes
 from emorl.data.base import Array, Arrays, DatasetInfo, FactorKind, padded
 from emorl.data.stored import StoreWriter
 from emorl.data.tfrecord import parse_example, records
 from emorl.errors import UserError, nearest
 
-SPRITES: dict[str, FactorKind] = {
-    "x": "continuous",
-    "y": "continuous",
-    "shape": "discrete",
-    "scale": "continuous",
-    "orientation": "continuous",
-    "color": "continuous",
-    "visibility": "discrete",
-}
 CLEVR: dict[str, FactorKind] = {
     "x": "continuous",
     "y": "continuous",
@@ -60,15 +52,10 @@ _CLEVR = Layout(
 _ROOM = Layout((64, 64, 3), 7, background=4)
 
 LAYOUTS: dict[str, Layout] = {
-    "tetrominoes": Layout(
-        (35, 35, 3),
-        4,
-        factors={"x": "continuous", "y": "continuous", "shape": "discrete", "color": "discrete",
-                 "visibility": "discrete"},
-    ),
-    "multi-dsprites": Layout((64, 64, 3), 6, masks_last=True, factors=SPRITES),
-    "multi-dsprites-binarized": Layout((64, 64, 1), 4, masks_last=True, factors=SPRITES),
-    "multi-dsprites-colored": Layout((64, 64, 3), 5, masks_last=True, factors=SPRITES),
+    "tetrominoes": Layout((35, 35, 3), 4, factors=tetrominoes.INFO.factors),
+    "multi-dsprites": Layout((64, 64, 3), 6, masks_last=True, factors=sprites.FACTORS),
+    "multi-dsprites-binarized": Layout((64, 64, 1), 4, masks_last=True, factors=sprites.FACTORS),
+    "multi-dsprites-colored": Layout((64, 64, 3), 5, masks_last=True, factors=sprites.FACTORS),
     "clevr": _CLEVR,
     "clevr6": replace(_CLEVR, objects=(3, 6)),
     "clevr10": replace(_CLEVR, objects=(7, 10)),
@@ -76,7 +63,7 @@ LAYOUTS: dict[str, Layout] = {
     "objects-room-six-objects": replace(_ROOM, entities=10),
     "objects-room-empty-room": replace(_ROOM, entities=4),
     "objects-room-identical-color": replace(_ROOM, entities=10),
-}  # fmt: skip
+}
 
 
 def convert(

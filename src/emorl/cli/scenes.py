@@ -1,0 +1,124 @@
+"""emorl data preview | store | convert, and emorl list"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from emorl.cli.console import progress_bar, say
+from emorl.data import DATASETS, DataConfig, Split, open_dataset
+from emorl.data.published import convert
+from emorl.data.stored import store
+from emorl.errors import UserError, nearest
+from emorl.files import make_directory
+from emorl.models import MODELS
+from emorl.presets import PRESETS
+from emorl.pretrained import card_of, released
+from emorl.report.images import grid, save_picture, scene_row
+
+
+def preview_command(
+    name: tyro.conf.Positional[str], out: Path, split: Split = "train", count: int = 8, seed: int = 0
+) -> None:
+    """Draw scenes with their segmentation.
+
+    Args:
+        name: One of the data sets of `emorl list`.
+        out: The PNG to write.
+        split: Which scenes.
+        count: How many.
+        seed: Of the generator.
+    """
+    scenes = open_dataset(DataConfig(name, seed=seed), split)
+    rows = [scene_row(scenes[index]) for index in range(min(at_least_one(count), len(scenes)))]
+    save_picture(grid([list(chain(*rows[first : first + 4])) for first in range(0, len(rows), 4)]), out)
+    say(f"Drew {out}: image and segmentation of {len(rows)} scenes.")
+
+
+def store_command(
+    name: tyro.conf.Positional[str],
+    out: Path,
+    count: int = 60_640,
+    seed: int = 0,
+    workers: int = os.cpu_count() or 1,
+) -> None:
+    """Make scenes once and keep them, for --data.path. Can be interrupted and run again.
+
+    Args:
+        name: One of the data sets of `emorl list`.
+        out: The folder to write.
+        count: How many scenes; the default holds all splits.
+        seed: Of the generator.
+        workers: Processes; their number does not change the result.
+    """
+    if name not in DATASETS:
+        raise UserError(f"There is no data set {name!r}{nearest(name, DATASETS)}")
+    dataset = DATASETS[name](seed=seed, length=at_least_one(count))
+    make_directory(out.parent)
+    with progress_bar("storing") as progress:
+        store(dataset, out, workers=workers, progress=progress)
+    say(f"Stored {count} scenes. Use them with --data.path {out}")
+
+
+def convert_command(
+    file: tyro.conf.Positional[Path],
+    name: Annotated[str, tyro.conf.arg(name="as")],
+    out: Path,
+    limit: int | None = None,
+    group: str | None = None,
+) -> None:
+    """Turn a published file into stored scenes, for --data.path.
+
+    Args:
+        file: A .tfrecords file of DeepMind's multi-object data sets, or an .h5 file of EfficientMORL's authors.
+        name: Which data set it is: tetrominoes, multi-dsprites, clevr6, clevr10, objects-room, ...
+        out: The folder to write.
+        limit: Stop after so many scenes.
+        group: Of an .h5 file: train, val or test. Needed only if there are several.
+    """
+    make_directory(out.parent)
+    with progress_bar("converting") as progress:
+        limit = limit if limit is None else at_least_one(limit)
+        count = convert(file, name, out, limit=limit, group=group, progress=progress)
+    say(f"Stored {count} scenes. Use them with --data.name {name} --data.path {out}")
+
+
+def at_least_one(count: int) -> int:
+    if count < 1:
+        raise UserError(f"--count must be at least 1, not {count}.")
+    return count
+
+
+def data_command() -> None:
+    """Look at scenes (preview), make them once and keep them (store), or read published files (convert)."""
+
+
+def list_command(
+    what: tyro.conf.Positional[Literal["all", "models", "datasets", "presets", "weights"]] = "all",
+) -> None:
+    """Name the models, data sets, presets and released weights there are.
+
+    Args:
+        what: All of them, or one kind.
+    """
+    kinds: dict[str, Iterator[tuple[str, str]]] = {
+        "models": ((name, (model.__doc__ or "").splitlines()[0]) for name, model in MODELS.items()),
+        "datasets": ((name, make(length=1).info.description) for name, make in DATASETS.items()),
+        "presets": (
+            (name, f"{run.train.steps} steps of {run.train.batch_size} images")
+            for name, run in PRESETS.items()
+        ),
+        "weights": (
+            (name, f"ARI {card_of(name)['scores']['ari']:.3f} on held-out scenes") for name in released()
+        ),
+    }
+    for kind, lines in kinds.items():
+        if what in ("all", kind):
+            print(kind)
+            for name, text in lines:
+                print(f"  {name:<34} {text}")
