@@ -27,7 +27,7 @@ class GecoConfig:
     unexplained: float = 0.02  # share of the images' variance that "auto" leaves unexplained
     allow_unreachable: bool = False  # accept a target below the lowest NLL: the weight grows for ever
     step_size: float = 1e-6  # of ζ, for a given target
-    rate: float = 0.001  # of the logarithm of the weight under "auto", at most, per step
+    rate: float = 0.004  # of the logarithm of the weight under "auto", at most, per step
     decay: float = 0.99  # of the moving average of the gap to the target
     warm_up: int = 1000  # steps before the weight moves
 
