@@ -18,7 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # The arrow: nothing imports what stands below it in this list; `data` needs only types and errors.
 LAYERS = [
     "errors", "files", "types", "probability", "geco", "config", "data", "nn", "models", "evaluation",
-    "training", "presets", "pretrained", "report", "explorer", "cli", "__init__", "__main__",
+    "training", "presets", "pretrained", "report", "reproduce", "explorer", "cli", "__init__", "__main__",
 ]  # fmt: skip
 FORBIDDEN = {
     "data": {"probability", "geco", "config"},

@@ -248,6 +248,7 @@ def test_refinement_weights() -> None:
     assert refinement_weights(1, "paper") == [1.0, 0.5]
     assert refinement_weights(3, "code") == [1.5, 1.25, 1.0, 0.75]
     assert refinement_weights(1, "code") == [2.0, 1.5]
+    assert refinement_weights(3, "increasing") == [0.25, 0.5, 0.75, 1.0]
     assert refinement_weights(0, "paper") == [1.0]
 
 

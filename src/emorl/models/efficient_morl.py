@@ -28,6 +28,7 @@ from emorl.probability import Gaussian, gaussian_nll, mixture_nll
 from emorl.types import Decomposition, Outcome
 
 Prior = Literal["bottom-up", "reversed", "reversed++"]
+LossWeights = Literal["code", "paper", "increasing"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class EfficientMORLConfig:
     attention_norm: bool = False  # layer norm on attention inputs, as Slot Attention has
     initialisation: Literal["official", "scaled"] = "official"  # the authors' tiny weights, or He and Xavier
     scale_bias: float = 0.0  # initial bias of the scale MLP; -6 starts posteriors at a deviation of 0.05
-    loss_weights: Literal["code", "paper"] = "code"  # of the losses along refinement (deviation 1)
+    loss_weights: LossWeights = "code"  # of the losses along refinement (deviation 1)
     kl_weight: float = 1.0  # β, at the end of the ramp if there is one
     kl_start: float | None = None  # β at the beginning; None: kl_weight throughout
     kl_ramp: tuple[int, int] = (0, 1000)  # steps between which β goes from kl_start to kl_weight
@@ -237,11 +238,19 @@ class EfficientMORL(Model):
         return I > 0 and self.config.num_layers > 1
 
 
-def refinement_weights(I: int, variant: Literal["code", "paper"]) -> list[float]:
-    """Weights of L^(L,0), ..., L^(L,I) in the training loss (Eq. 8): early steps count most. Deviation 1."""
-    if variant == "paper":
-        return [(I + 1 - i) / (I + 1) for i in range(I + 1)]
-    return [(I + 3 - i) / (I + 1) for i in range(I + 1)]
+def refinement_weights(I: int, variant: LossWeights) -> list[float]:
+    """Weights of L^(L,0), ..., L^(L,I) in the training loss (Eq. 8): early steps count most. Deviation 1.
+
+    "increasing" is the ablation: late steps count most, as in IODINE.
+    """
+    paper = [(I + 1 - i) / (I + 1) for i in range(I + 1)]
+    match variant:
+        case "paper":
+            return paper
+        case "code":
+            return [weight + 2 / (I + 1) for weight in paper]
+        case "increasing":
+            return paper[::-1]
 
 
 class StochasticLayer(nn.Module):
