@@ -1,12 +1,15 @@
 """Measures what the generated data sets look like, beside what is known of the published ones, and draws each.
 
-python benchmarks/datasets.py
+python benchmarks/datasets.py [--published FOLDER]
+
+The folder may hold tetrominoes_mini.tfrecords and clevr_blender_24.npz: they are measured in the same way.
 """
 
 from __future__ import annotations
 
+import argparse
 import colorsys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from emorl.data import DATASETS
-from emorl.data.base import Arrays, SceneDataset
+from emorl.data.base import Arrays
+from emorl.data.published import LAYOUTS, scenes_of
 from emorl.files import write_json
 from emorl.report.images import grid, save_picture, scene_row
 
@@ -39,40 +43,71 @@ KNOWN: dict[str, tuple[str, Callable[[Arrays], bool], float]] = {
 }
 
 
-def statistics(name: str, scenes: SceneDataset) -> dict[str, Any]:
-    objects, pixels, background, hits = [], [], [], 0
-    for index in range(len(scenes)):
-        scene = scenes.arrays(index)
-        sizes = np.bincount(scene["segmentation"].ravel())
-        objects.append(len(sizes) - 1)
-        pixels += sizes[1:].tolist()
+def touching(segmentation: np.ndarray[Any, Any]) -> int:
+    """Number of objects with a pixel beside one of another object."""
+    found: set[int] = set()
+    for one, other in (
+        (segmentation[:, :-1], segmentation[:, 1:]),
+        (segmentation[:-1], segmentation[1:]),
+    ):
+        differ = (one != other) & (one > 0) & (other > 0)
+        found |= {*one[differ].tolist(), *other[differ].tolist()}
+    return len(found)
+
+
+def statistics(name: str, scenes: Iterable[Arrays]) -> dict[str, Any]:
+    objects, pixels, background, touch, hits = [], [], [], 0, 0
+    for scene in scenes:
+        sizes = np.bincount(scene["segmentation"].ravel())[1:]
+        objects.append(int((sizes > 0).sum()))
+        pixels += sizes[sizes > 0].tolist()
+        touch += touching(scene["segmentation"])
         background.append(scene["image"][scene["segmentation"] == 0].mean(axis=0))
         hits += name in KNOWN and KNOWN[name][1](scene)
-    counts = np.bincount(objects)
+    count, counts = len(objects), np.bincount(objects)
     result: dict[str, Any] = {
-        "scenes": len(scenes),
-        "objects": {str(n): round(float(count) / len(scenes), 4) for n, count in enumerate(counts) if count},
+        "scenes": count,
+        "objects": {str(n): round(float(many) / count, 4) for n, many in enumerate(counts) if many},
         "pixels_per_object": round(float(np.mean(pixels)), 1),
+        "pixels_of_the_least_visible": round(float(np.quantile(pixels, 0.05)), 1),
+        "share_that_touches_another": round(touch / len(pixels), 3),
         "background_rgb": [round(float(c), 1) for c in np.mean(background, axis=0)],
     }
-    if name in KNOWN:
+    if name in KNOWN and count > 1000:
         what, _, published = KNOWN[name]
-        result["known"] = {"what": what, "measured": hits / len(scenes), "published": published}
+        result["known"] = {"what": what, "measured": hits / count, "published": published}
     return result
 
 
+def published_clevr(path: Path) -> Iterator[Arrays]:
+    """Scenes of CLEVR's own files, rendered by Blender; segmentations at half the size of the window."""
+    file = np.load(path)
+    for image, segmentation in zip(file["images"], file["masks"], strict=True):
+        yield {"image": image, "segmentation": segmentation[::2, ::2]}
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--published", type=Path, help="folder of published files")
+    folder = parser.parse_args().published
     results = {}
     for name, make in DATASETS.items():
         count = next(count for family, count in COUNTS.items() if name.startswith(family))
         scenes = make(length=count)
-        results[name] = statistics(name, scenes)
+        results[name] = statistics(name, (scenes.arrays(index) for index in range(count)))
         print(name, results[name])
         if name.endswith("-fast"):  # looks the same
             continue
         rows = [scene_row(scenes[index]) for index in range(8)]
         picture = grid([list(chain(*rows[first : first + 4])) for first in (0, 4)])
         save_picture(picture, ROOT / "docs" / "images" / f"data-{name}.png")
+    if folder is not None:
+        records = scenes_of(folder / "tetrominoes_mini.tfrecords", LAYOUTS["tetrominoes"])
+        results["published tetrominoes"] = statistics("tetrominoes", (scene for scene, _ in records))
+        blender = published_clevr(folder / "clevr_blender_24.npz")
+        results["CLEVR rendered by Blender"] = statistics("clevr", blender)
     write_json(RESULTS, results)
 
 

@@ -74,9 +74,10 @@ def exploration_table(experiments: list[dict[str, Any]]) -> str:
 def dataset_table(results: dict[str, Any]) -> str:
     """The statistics as Markdown."""
     lines = [
-        "| data set | scenes | objects per scene: share | pixels per object | background RGB | known share |"
+        "| data set | scenes | objects per scene: share | pixels per object (5 % have at most) "
+        "| touch another | background RGB | known share |"
     ]
-    lines.append("|---|---|---|---|---|---|")
+    lines.append("|---|---|---|---|---|---|---|")
     for name, found in results.items():
         objects = ", ".join(f"{n}: {share:.2f}" for n, share in found["objects"].items())
         rgb = " ".join(f"{c:.0f}" for c in found["background_rgb"])
@@ -84,9 +85,9 @@ def dataset_table(results: dict[str, Any]) -> str:
         text = (
             f"{known['what']}: {known['measured']:.3f}, published {known['published']:.3f}" if known else ""
         )
-        lines.append(
-            f"| {name} | {found['scenes']} | {objects} | {found['pixels_per_object']} | {rgb} | {text} |"
-        )
+        pixels = f"{found['pixels_per_object']:.0f} ({found['pixels_of_the_least_visible']:.0f})"
+        touch = f"{found['share_that_touches_another']:.2f}"
+        lines.append(f"| {name} | {found['scenes']} | {objects} | {pixels} | {touch} | {rgb} | {text} |")
     return "\n".join(lines)
 
 

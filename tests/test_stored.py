@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emorl.data import DataConfig, open_dataset, stored
+from emorl.data import DATASETS, DataConfig, open_dataset, stored
 from emorl.data.loading import batch_indices, endless, in_order
 from emorl.data.stored import StoredScenes, store
 from emorl.data.tetrominoes import Tetrominoes
@@ -39,6 +39,17 @@ def test_bytes_do_not_depend_on_workers(tmp_path: Path) -> None:
     store(scenes, tmp_path / "two", workers=2)
     assert files(tmp_path / "one") == files(tmp_path / "two")
     assert seen == [(0, 2500), (1000, 2500), (2000, 2500), (2500, 2500)]
+
+
+@pytest.mark.parametrize("name", ["multi-dsprites-textured", "clevr6-fast"])
+def test_rendered_scenes_are_the_same_from_any_process(tmp_path: Path, name: str) -> None:
+    scenes = DATASETS[name](length=18, seed=3)
+    scenes.chunk = 6
+    store(scenes, tmp_path / "two", workers=2)
+    read = StoredScenes(tmp_path / "two")
+    for index in (17, 0):
+        here = scenes.arrays(index)
+        assert all(np.array_equal(here[key], read.arrays(index)[key], equal_nan=True) for key in here)
 
 
 class Killed(Tetrominoes):

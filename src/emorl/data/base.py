@@ -34,6 +34,7 @@ class SceneDataset(ABC):
     """A finite sequence of scenes: numpy inside, tensors at the door."""
 
     info: DatasetInfo
+    chunk: int = 1000  # scenes to store at a time, in a process; what an interruption can lose of it
 
     @abstractmethod
     def __len__(self) -> int: ...

@@ -23,8 +23,6 @@ from emorl.data.base import Array, Arrays, DatasetInfo, SceneDataset
 from emorl.errors import UserError
 from emorl.files import make_directory, write_json
 
-CHUNK = 1000  # scenes; the unit of work of a process, and what an interruption can lose of it
-
 
 class StoredScenes(SceneDataset):
     """Reads what `store` wrote."""
@@ -65,7 +63,7 @@ def store(
     partial = path.with_name(path.name + ".partial")
     plan = {"info": asdict(dataset.info), "count": len(dataset)}
     done = begin(dataset, partial, plan)
-    chunks = [start for start in range(0, len(dataset), CHUNK) if start not in done]
+    chunks = [start for start in range(0, len(dataset), dataset.chunk) if start not in done]
     progress(len(dataset) - sum(chunk_size(start, dataset) for start in chunks), len(dataset))
 
     def finish(start: int) -> None:
@@ -113,7 +111,7 @@ def write_chunk(dataset: SceneDataset, partial: Path, start: int) -> int:
 
 
 def chunk_size(start: int, dataset: SceneDataset) -> int:
-    return min(CHUNK, len(dataset) - start)
+    return min(dataset.chunk, len(dataset) - start)
 
 
 class StoreWriter:

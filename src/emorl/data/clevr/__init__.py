@@ -30,6 +30,8 @@ class Clevr(SceneDataset):
     `segmentation_full` belongs to the 192x192 window that is rendered, `segmentation` to the image.
     """
 
+    chunk = 16  # two seconds
+
     def __init__(
         self,
         counts: tuple[int, int] = (3, 10),
