@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
-from emorl.data import DataConfig, open_dataset
+from emorl.data import DATASETS, DataConfig, open_dataset
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
-from emorl.evaluation.segmentation import adjusted_rand_index, overlap_scores
+from emorl.evaluation.segmentation import adjusted_rand_index, comparable, overlap_scores
 from emorl.models import build
 from emorl.presets import PRESETS
+from emorl.types import Decomposition, Scene
 
 
 def expected(predicted: torch.Tensor, true: torch.Tensor, ignore: int | None) -> list[float]:
@@ -116,7 +117,14 @@ def test_scores_do_not_depend_on_the_batch_size(model) -> None:
     other = evaluate(model, scenes, images=7, batch_size=2)
     for name in one.values:
         torch.testing.assert_close(one.values[name], other.values[name], rtol=1e-4, atol=1e-4, msg=name)
-    assert evaluate(model, scenes, images=7, seed=1).mean("nll") != one.mean("nll")
+    both = evaluate(model, scenes, images=7, seeds=2)
+    torch.testing.assert_close(both.values["nll"][:1], one.values["nll"])
+    again = evaluate(model, scenes, images=7, seed=1)
+    torch.testing.assert_close(both.values["nll"][1:], again.values["nll"])
+    assert again.mean("nll") != one.mean("nll")
+    spread = torch.tensor([one.mean("nll"), again.mean("nll")]).std()
+    assert both.deviation("nll") == pytest.approx(float(spread), rel=1e-3)
+    assert both.to_dict()["deviation_over_seeds"]["nll"] == both.deviation("nll")
 
 
 def test_scores_are_complete(model) -> None:
@@ -128,8 +136,8 @@ def test_scores_are_complete(model) -> None:
     summary = scores.summary()
     assert {"ari", "mse", "nll", "kl_hierarchical", "kl_refined"} <= set(summary)
     assert (summary["images"], summary["num_slots"], summary["num_steps"], summary["seed"]) == (5, 6, 2, 0)
-    assert len(scores.to_dict()["per_image"]["ari"]) == 5
-    assert scores.standard_error("mse") == pytest.approx(float(scores.values["mse"].std() / 5**0.5))
+    assert np.shape(scores.to_dict()["per_image"]["ari"]) == (1, 5)
+    assert scores.standard_error("mse") == pytest.approx(float(scores.values["mse"][0].std() / 5**0.5))
     assert progress[-1] == (5, 5)
 
 
@@ -168,3 +176,29 @@ def test_impossible_evaluations_are_refused(model) -> None:
     other.info = type(other.info)("x", 64, 3, {})
     with pytest.raises(UserError, match="35 pixels a side; x has 64"):
         evaluate(model, other)
+
+
+def test_masks_are_compared_at_the_larger_size_if_the_truth_is_known_there() -> None:
+    masks = torch.zeros(1, 2, 1, 2, 2)
+    masks[:, 0, :, :, 0] = 1
+    masks[:, 1, :, :, 1] = 1
+    answer = Decomposition(masks, torch.zeros(1, 2, 3, 2, 2), torch.zeros(1, 2, 1))
+    full = torch.tensor([[1, 1, 2, 2]]).expand(1, 4, 4)
+    small = torch.ones(1, 2, 2, dtype=torch.long)
+    scene = Scene(torch.zeros(1, 3, 2, 2), small, {}, full)
+    predicted, true = comparable(answer, scene)
+    assert predicted.tolist() == [[[0, 0, 1, 1]] * 4]
+    assert adjusted_rand_index(predicted, true).item() == 1
+    assert comparable(answer, Scene(scene.image, small, {}))[1] is small
+
+
+def test_clevr_scenes_carry_the_segmentation_the_paper_scores() -> None:
+    scene = DATASETS["clevr6-fast"](length=1)[0]
+    assert scene.segmentation_full is not None
+    assert scene.segmentation_full.shape == (192, 192)
+    batch = Scene.stack([scene, scene]).to(torch.device("cpu"))
+    assert batch.segmentation_full is not None
+    truth = torch.nn.functional.one_hot(scene.segmentation_full.long()).movedim(-1, 0)[None, :, None]
+    answer = Decomposition(truth.float(), truth.float().expand(-1, -1, 3, -1, -1), torch.zeros(1, 1, 1))
+    predicted, true = comparable(answer, Scene.stack([scene]))
+    assert adjusted_rand_index(predicted, true).item() == 1

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -21,18 +22,22 @@ class Scene:
     factors: Mapping[
         str, Tensor
     ]  # name -> (..., M) or (..., M, n); row m describes object m + 1, NaN where absent
+    segmentation_full: Tensor | None = None  # (..., H', W') of the same view, larger: CLEVR is judged there
 
     @staticmethod
     def stack(scenes: Sequence[Scene]) -> Scene:
+        full = [scene.segmentation_full for scene in scenes if scene.segmentation_full is not None]
         return Scene(
             torch.stack([scene.image for scene in scenes]),
             torch.stack([scene.segmentation for scene in scenes]),
             {name: torch.stack([scene.factors[name] for scene in scenes]) for name in scenes[0].factors},
+            torch.stack(full) if full else None,
         )
 
     def to(self, device: torch.device) -> Scene:
         factors = {name: factor.to(device) for name, factor in self.factors.items()}
-        return Scene(self.image.to(device), self.segmentation.to(device), factors)
+        full = None if self.segmentation_full is None else self.segmentation_full.to(device)
+        return Scene(self.image.to(device), self.segmentation.to(device), factors, full)
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,11 @@ class Decomposition:
     def segmentation(self) -> Tensor:
         """The slot that owns each pixel, argmax_k π_k, (B, H, W)."""
         return self.masks.argmax(dim=1).squeeze(1)
+
+    def segmentation_at(self, size: int) -> Tensor:
+        """The same at another size, of bicubically enlarged masks (deviation 32), (B, size, size)."""
+        masks = F.interpolate(self.masks.squeeze(2), size=(size, size), mode="bicubic", antialias=True)
+        return masks.argmax(dim=1)
 
     @staticmethod
     def choose(candidates: Sequence[Decomposition], which: Tensor) -> Decomposition:

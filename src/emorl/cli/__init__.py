@@ -1,4 +1,4 @@
-"""The command line: emorl train | evaluate | decompose | data | list."""
+"""The command line: emorl train | evaluate | decompose | sweep | data | list."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tyro
 
 from emorl.cli.inference import decompose_command, evaluate_command
 from emorl.cli.scenes import convert_command, data_command, list_command, preview_command, store_command
+from emorl.cli.sweeps import sweep_command
 from emorl.cli.training import train_command, train_help
 from emorl.errors import UserError
 from emorl.training.signals import Interrupted
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "train": train_help,
             "evaluate": evaluate_command,
             "decompose": decompose_command,
+            "sweep": sweep_command,
             "data": data_command,
             "list": list_command,
         }

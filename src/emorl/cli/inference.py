@@ -29,6 +29,7 @@ def evaluate_command(
     steps: int | None = None,
     images: int | None = None,
     seed: int = 0,
+    seeds: int = 1,
     means: bool = False,
     tries: int = 1,
     dci: Literal["no", "fast", "exact"] = "no",
@@ -44,6 +45,7 @@ def evaluate_command(
         steps: I, refinement steps; as configured if left out.
         images: Number of scenes; all of the split if left out.
         seed: Of the posterior samples.
+        seeds: Infer every scene with so many seeds, from `seed` on; scores are means, with their spread.
         means: Take posteriors at their means; the paper scores samples.
         tries: Infer so often and keep, for each image, what reconstructs it best; the paper scores one.
         dci: Also measure how disentangled the slots are; "exact" trees take minutes.
@@ -55,7 +57,8 @@ def evaluate_command(
     scenes = open_dataset(config.data, split)
     with progress_bar("evaluating") as progress:
         budget: Any = {"num_slots": slots, "num_steps": steps, "tries": tries}
-        scores = evaluate(model, scenes, images=images, seed=seed, means=means, progress=progress, **budget)
+        noise: Any = {"seed": seed, "seeds": seeds, "means": means}
+        scores = evaluate(model, scenes, images=images, progress=progress, **noise, **budget)
     extra = {} if dci == "no" else measure_dci(model, scenes, images, seed, fast=dci == "fast")
     report(scores, extra, as_json=json)
     if picture is not None:
@@ -82,7 +85,8 @@ def report(scores: Scores, extra: Mapping[str, float], *, as_json: bool) -> None
         print(json.dumps({**scores.summary(), **extra}))
         return
     for name in scores.values:
-        print(f"{name:<19} {scores.mean(name):12.5g}  ± {scores.standard_error(name):.2g}")
+        spread = "" if scores.settings["seeds"] == 1 else f"  sd over seeds {scores.deviation(name):.2g}"
+        print(f"{name:<19} {scores.mean(name):12.5g}  ± {scores.standard_error(name):.2g}{spread}")
     for name, value in extra.items():
         print(f"{name:<29} {value:.5g}")
     print("  ".join(f"{name} {value}" for name, value in scores.settings.items()))

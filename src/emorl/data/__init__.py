@@ -24,10 +24,12 @@ SPLITS: tuple[Split, ...] = ("train", "test", "validation")
 FOLDER = "folder"  # the name of one's own images
 DATASETS: dict[str, Callable[..., SceneDataset]] = {
     "tetrominoes": Tetrominoes,
+    "tetrominoes-crowded": partial(Tetrominoes, 5),
     "multi-dsprites": MultiDSprites,
     "multi-dsprites-binarized": partial(MultiDSprites, "binarized"),
     "multi-dsprites-colored": partial(MultiDSprites, "colored"),
     "multi-dsprites-textured": partial(MultiDSprites, "textured"),
+    "multi-dsprites-crowded": partial(MultiDSprites, "crowded"),
     "clevr6": partial(Clevr, (3, 6), name="clevr6"),
     "clevr10": partial(Clevr, (7, 10), name="clevr10"),
     "clevr6-fast": partial(Clevr, (3, 6), name="clevr6-fast", quality="fast"),

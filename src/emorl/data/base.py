@@ -50,7 +50,8 @@ class SceneDataset(ABC):
         image = torch.from_numpy(np.ascontiguousarray(arrays["image"].transpose(2, 0, 1))).float().div_(255)
         segmentation = torch.from_numpy(arrays["segmentation"].astype(np.int64))
         factors = {name: torch.from_numpy(np.array(arrays[name])) for name in self.info.factors}
-        return Scene(image, segmentation, factors)
+        full = arrays.get("segmentation_full")
+        return Scene(image, segmentation, factors, None if full is None else torch.from_numpy(np.array(full)))
 
 
 class SceneRange(SceneDataset):

@@ -32,7 +32,7 @@ HEART_RADII = np.array([
     5.967, 5.915, 6.037, 5.83, 6.197, 6.112, 6.266, 6.342, 6.469, 6.714, 7.093, 7.172, 7.73, 8.234, 8.803,
 ])  # fmt: skip
 
-Variant = Literal["binarized", "grayscale", "colored", "textured"]
+Variant = Literal["binarized", "grayscale", "colored", "textured", "crowded"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ COMPOSITIONS: dict[Variant, Composition] = {
     "grayscale": Composition((2, 5), "two to five coloured sprites on grey, the paper's variant"),
     "colored": Composition((1, 4), "one to four coloured sprites on a coloured background"),
     "textured": Composition((2, 5), "two to five patterned sprites on a uniform texture"),
+    "crowded": Composition(
+        (6, 7), "six or seven on grey: for models that have learned from fewer, with another K"
+    ),
 }
 FACTORS: dict[str, FactorKind] = {
     "x": "continuous",
@@ -200,9 +203,14 @@ def textured(rng: np.random.Generator, count: int) -> Paint:
     return Paint(background, palette[first], palette[second], rng.integers(1, len(PATTERNS) + 1, count))
 
 
+def on_grey(rng: np.random.Generator, count: int) -> Paint:
+    return plain(np.full(3, rng.random()), vivid(rng, count))
+
+
 PAINTS: dict[Variant, Callable[[np.random.Generator, int], Paint]] = {
     "binarized": lambda rng, count: plain(np.zeros(3), np.ones((count, 3))),
-    "grayscale": lambda rng, count: plain(np.full(3, rng.random()), vivid(rng, count)),
+    "grayscale": on_grey,
+    "crowded": on_grey,
     "colored": lambda rng, count: plain(rng.random(3), rng.random((count, 3))),
     "textured": textured,
 }

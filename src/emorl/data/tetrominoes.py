@@ -78,30 +78,38 @@ INFO = DatasetInfo(
 class Tetrominoes(SceneDataset):
     """Scene i is a pure function of (seed, i)."""
 
-    def __init__(self, *, seed: int = 0, length: int = 60_000) -> None:
+    def __init__(self, pieces: int = PIECES, *, seed: int = 0, length: int = 60_000) -> None:
+        self.pieces = pieces
         self.seed = seed
         self.length = length
         self.info = replace(INFO, origin=f"seed {seed}")
+        if pieces != PIECES:
+            text = (
+                f"{pieces} pieces instead of three: for models that have learned from three, with another K"
+            )
+            self.info = replace(self.info, name="tetrominoes-crowded", max_objects=pieces, description=text)
 
     def __len__(self) -> int:
         return self.length
 
     def arrays(self, index: int) -> Arrays:
         rng = np.random.default_rng((self.seed, index))
-        shapes, offsets = place_pieces(rng)
-        colors = COLORS[rng.integers(len(COLORS), size=PIECES)]
+        shapes, offsets = place_pieces(rng, self.pieces)
+        colors = COLORS[rng.integers(len(COLORS), size=self.pieces)]
         return render(shapes, offsets, colors)
 
 
-def place_pieces(rng: np.random.Generator) -> tuple[Array, Array]:
-    """Draws shape indices (3,) and (top row, left column) (3, 2), uniform among scenes without overlap."""
+def place_pieces(rng: np.random.Generator, pieces: int) -> tuple[Array, Array]:
+    """Draws shape indices (P,) and (top row, left column) (P, 2), uniform among scenes without overlap."""
+    one, other = np.array(list(itertools.combinations(range(pieces), 2))).T
+    # One scene of three pieces in seven has no overlap, and far fewer of more: many are drawn and tested at a time.
+    candidates = 16 if pieces <= PIECES else 512
     while True:
-        # One scene in seven has no overlap, so candidates are drawn and tested sixteen at a time.
-        uniform = rng.random((16, PIECES, 3))
+        uniform = rng.random((candidates, pieces, 3))
         shapes = (uniform[..., 0] * len(CELLS)).astype(int)
         offsets = (uniform[..., 1:] * FREE[shapes]).astype(int)
-        corners = CELLS[shapes] * BLOCK + offsets[:, :, None]  # (16, 3, 4, 2)
-        first, second = corners[:, [0, 0, 1], :, None], corners[:, [1, 2, 2], None]
+        corners = CELLS[shapes] * BLOCK + offsets[:, :, None]  # (candidates, P, 4, 2)
+        first, second = corners[:, one, :, None], corners[:, other, None]
         overlap = (abs(first - second) < BLOCK).all(axis=-1).any(axis=(1, 2, 3))
         if not overlap.all():
             accepted = overlap.argmin()

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.optimize import linear_sum_assignment
 
 from emorl.data.base import Array, FactorKind, SceneDataset
 from emorl.data.loading import in_order
 from emorl.errors import UserError
-from emorl.evaluation.segmentation import iou
+from emorl.evaluation.segmentation import comparable, iou, true_sizes
 from emorl.models.base import Model
 from emorl.probability import noise_from, noise_per_image
 
@@ -118,9 +117,10 @@ def objects_of(
     for indices, batch in in_order(scenes, 32, limit=images):
         with noise_from(noise_per_image([seed * 1_000_003 + index for index in indices])):
             answer = model.infer(batch.image.to(device)).steps[-1]
-        shared = iou(answer.segmentation.cpu(), batch.segmentation)[:, :, 1:]
-        sizes = torch.nn.functional.one_hot(batch.segmentation, shared.shape[2] + 1).sum(dim=(1, 2))[:, 1:]
-        for b, scores in enumerate(shared.numpy()):
+        predicted, true = comparable(answer, batch.to(device))
+        shared = iou(predicted, true)[:, :, 1:]
+        sizes = true_sizes(true, shared.shape[2] + 1)[:, 1:]
+        for b, scores in enumerate(shared.cpu().numpy()):
             for slot, m in zip(*linear_sum_assignment(scores, maximize=True), strict=True):
                 if sizes[b, m] >= LEAST_PIXELS and scores[slot, m] >= LEAST_IOU:
                     codes.append(answer.slots[b, slot].cpu().numpy())

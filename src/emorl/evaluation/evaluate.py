@@ -13,7 +13,7 @@ from torch import Tensor
 from emorl.data.base import SceneDataset
 from emorl.data.loading import in_order
 from emorl.errors import UserError
-from emorl.evaluation.segmentation import adjusted_rand_index, overlap_scores
+from emorl.evaluation.segmentation import adjusted_rand_index, comparable, overlap_scores
 from emorl.models.base import Model, budget
 from emorl.probability import noise_from, noise_per_image, posterior_means
 from emorl.types import Outcome, Scene
@@ -21,27 +21,40 @@ from emorl.types import Outcome, Scene
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of one model on some scenes."""
+    """Scores of one model on some scenes: N images, each inferred with S seeds."""
 
-    values: dict[str, Tensor]  # name -> one value per image
+    values: dict[str, Tensor]  # name -> (S, N)
     settings: dict[str, Any]  # how they came about
+
+    def of_images(self, name: str) -> Tensor:
+        """Means over seeds, (N,)."""
+        return self.values[name].mean(dim=0)
 
     def mean(self, name: str) -> float:
         return float(self.values[name].mean())
 
     def standard_error(self, name: str) -> float:
-        values = self.values[name]
+        """How far other images might be from this mean."""
+        values = self.of_images(name)
         return float(values.std() / len(values) ** 0.5) if len(values) > 1 else 0.0
+
+    def deviation(self, name: str) -> float:
+        """Standard deviation of the mean over images from seed to seed; NaN with one seed."""
+        means = self.values[name].mean(dim=1)
+        return float(means.std()) if len(means) > 1 else float("nan")
 
     def summary(self) -> dict[str, Any]:
         """Means over images, and the settings: what `evaluate --json` prints."""
         return {name: self.mean(name) for name in self.values} | self.settings
 
     def to_dict(self) -> dict[str, Any]:
-        """The summary, standard errors, and every single value."""
-        errors = {name: self.standard_error(name) for name in self.values}
-        per_image = {name: values.tolist() for name, values in self.values.items()}
-        return self.summary() | {"standard_error": errors, "per_image": per_image}
+        """The summary, standard errors over images, deviations over seeds, and every single value."""
+        result = self.summary() | {
+            "standard_error": {name: self.standard_error(name) for name in self.values}
+        }
+        if self.settings["seeds"] > 1:
+            result["deviation_over_seeds"] = {name: self.deviation(name) for name in self.values}
+        return result | {"per_image": {name: values.tolist() for name, values in self.values.items()}}
 
 
 def evaluate(
@@ -52,15 +65,16 @@ def evaluate(
     num_steps: int | None = None,
     images: int | None = None,
     seed: int = 0,
+    seeds: int = 1,
     means: bool = False,
     tries: int = 1,
     batch_size: int = 32,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Scores:
-    """Scores one posterior sample of each of the first `images` scenes; their noise is a function of (seed, scene).
+    """Scores a posterior sample of each of the first `images` scenes, for each of `seeds` seeds from `seed` on.
 
-    With `means`, posteriors are not sampled but taken at their mean (deviation 33). With several `tries` each image
-    counts with the one of the smallest squared error, as in `Model.decompose`.
+    Noise is a function of (seed, scene). With `means`, posteriors are not sampled but taken at their mean (deviation
+    33). With several `tries` each image counts with the one of the smallest squared error, as in `Model.decompose`.
     """
     count = len(scenes) if images is None else min(images, len(scenes))
     if count < 1:
@@ -70,28 +84,31 @@ def evaluate(
             f"The model takes images of {model.config.image_size} pixels a side; "
             f"{scenes.info.name} has {scenes.info.image_size}."
         )
+    tries = budget(tries, 1, minimum=1, name="The number of tries")
     device = next(model.parameters()).device
+
+    def score(batch: Scene, indices: Sequence[int], seed: int) -> dict[str, Tensor]:
+        noise = noise_per_image([seed * 1_000_003 + index for index in indices])
+        with noise_from(noise), posterior_means() if means else nullcontext():
+            outcomes = [
+                model.infer(batch.image, num_slots=num_slots, num_steps=num_steps) for _ in range(tries)
+            ]
+        return best_of([score_batch(o, batch, has_masks=scenes.info.has_masks) for o in outcomes])
+
+    chosen = range(seed, seed + budget(seeds, 1, minimum=1, name="The number of seeds"))
     batches = []
     for indices, batch in in_order(scenes, batch_size, limit=count):
         batch = batch.to(device)
-        noise = noise_per_image([seed * 1_000_003 + index for index in indices])
-        with noise_from(noise), posterior_means() if means else nullcontext():
-            scores = [
-                score_batch(
-                    model.infer(batch.image, num_slots=num_slots, num_steps=num_steps),
-                    batch,
-                    has_masks=scenes.info.has_masks,
-                )
-                for _ in range(budget(tries, 1, minimum=1, name="The number of tries"))
-            ]
-        batches.append(best_of(scores))
+        scores = [score(batch, indices, s) for s in chosen]
+        batches.append({name: torch.stack([one[name] for one in scores]) for name in scores[0]})
         progress(indices[-1] + 1, count)
-    values = {name: torch.cat([batch[name] for batch in batches]) for name in batches[0]}
+    values = {name: torch.cat([batch[name] for batch in batches], dim=1) for name in batches[0]}
     settings = {
         "images": count,
         "num_slots": model.config.num_slots if num_slots is None else num_slots,
         "num_steps": getattr(model.config, "num_steps", None) if num_steps is None else num_steps,
         "seed": seed,
+        "seeds": len(chosen),
         "means": means,
         "tries": tries,
     }
@@ -125,7 +142,7 @@ def score_batch(outcome: Outcome, scenes: Scene, *, has_masks: bool) -> dict[str
     mse = (answer.image - scenes.image).square().mean(dim=(1, 2, 3))
     flat = scenes.image.flatten(2)
     scores = {
-        **(agreement(answer.segmentation, scenes.segmentation) if has_masks else {}),
+        **(agreement(*comparable(answer, scenes)) if has_masks else {}),
         "mse": mse,
         # Against an image of one colour: 0 is a collapsed model, 1 a perfect reconstruction.
         "explained": 1 - mse / flat.var(dim=2, correction=0).mean(dim=1).clamp_min(1e-12),

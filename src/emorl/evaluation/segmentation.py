@@ -6,6 +6,15 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from emorl.types import Decomposition, Scene
+
+
+def comparable(answer: Decomposition, scenes: Scene) -> tuple[Tensor, Tensor]:
+    """Predicted and true segmentation where the paper compares them: at the larger size, if there is one."""
+    if scenes.segmentation_full is None:
+        return answer.segmentation, scenes.segmentation
+    return answer.segmentation_at(scenes.segmentation_full.shape[-1]), scenes.segmentation_full
+
 
 def adjusted_rand_index(predicted: Tensor, true: Tensor, *, ignore: int | None = 0) -> Tensor:
     """Agreement of two segmentations (B, H, W), corrected for chance: 1 is perfect, 0 is random. Returns (B,).
