@@ -1,4 +1,4 @@
-"""The command line: emorl train | evaluate | decompose | sweep | data | list."""
+"""The command line: emorl train | evaluate | decompose | sweep | reproduce | data | list."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import tyro
 
 from emorl.cli.inference import decompose_command, evaluate_command
+from emorl.cli.reproduce import reproduce_command
 from emorl.cli.scenes import convert_command, data_command, list_command, preview_command, store_command
 from emorl.cli.sweeps import sweep_command
 from emorl.cli.training import train_command, train_help
@@ -41,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "evaluate": evaluate_command,
             "decompose": decompose_command,
             "sweep": sweep_command,
+            "reproduce": reproduce_command,
             "data": data_command,
             "list": list_command,
         }

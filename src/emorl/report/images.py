@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import colorsys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,11 @@ from torch import Tensor
 
 from emorl.data.base import SceneDataset
 from emorl.errors import UserError
+from emorl.evaluation.evaluate import Scores
 from emorl.models.base import Model
 from emorl.probability import noise_from, noise_per_image
+from emorl.report.panels import Panels, Pixels, palette
 from emorl.types import Decomposition, Scene
-
-Pixels = np.ndarray[Any, np.dtype[np.uint8]]  # (H, W, 3)
-
-PANEL = 105  # least side of a panel on paper, in pixels: small images are enlarged by a whole factor
-GAP = 4
-
-
-def palette(count: int) -> Pixels:
-    """`count` colours far apart in hue; neighbours differ in brightness too. Returns (count, 3)."""
-    golden = 0.61803398875
-    colors = [colorsys.hsv_to_rgb((0.58 + golden * k) % 1, 0.72, 0.95 - 0.25 * (k % 2)) for k in range(count)]
-    return (np.array(colors).reshape(-1, 3) * 255).astype(np.uint8)
 
 
 def to_pixels(image: Tensor) -> Pixels:
@@ -54,14 +44,38 @@ def decomposition_row(image: Tensor, d: Decomposition, b: int = 0) -> list[Pixel
     ]
 
 
-def scenes_apart(model: Model, scenes: SceneDataset, *, count: int = 8, **options: Any) -> Image.Image:
-    """The first `count` scenes taken apart, one per row; `options` are those of `Model.decompose`."""
+def scene_panels(
+    model: Model,
+    scenes: SceneDataset,
+    *,
+    indices: Sequence[int] = range(8),
+    seed: int = 0,
+    labels: Sequence[str] = (),
+    **options: Any,
+) -> Panels:
+    """Scenes taken apart, one per row; indices beyond the last scene are left out.
+
+    `options` are those of `Model.decompose`; with `sample` and the same seed they are what `evaluate` scored.
+    """
+    device = next(model.parameters()).device
     rows = []
-    for index in range(min(count, len(scenes))):
+    for index in (index for index in indices if index < len(scenes)):
         x = scenes[index].image
-        with noise_from(noise_per_image([index])):
-            rows.append(decomposition_row(x, model.decompose(x[None], **options)))
-    return grid(rows)
+        with noise_from(noise_per_image([seed * 1_000_003 + index])):
+            rows.append(decomposition_row(x, model.decompose(x[None].to(device), **options)))
+    titles = ["image", "rebuilt", "masks", *(f"slot {k}" for k in range(len(rows[0]) - 3))]
+    return Panels(rows, labels, titles, slots_from=3)
+
+
+def scenes_apart(model: Model, scenes: SceneDataset, **options: Any) -> Image.Image:
+    """The first eight scenes taken apart, or as `options` of `scene_panels` say."""
+    return scene_panels(model, scenes, **options).drawn()
+
+
+def worst_scenes(scores: Scores, count: int = 8) -> list[int]:
+    """The scenes with the lowest ARI, worst first; where objects are not known, with the largest squared error."""
+    badness = -scores.of_images("ari") if "ari" in scores.values else scores.of_images("mse")
+    return [int(index) for index in badness.argsort(descending=True)[:count]]
 
 
 def scene_row(scene: Scene) -> list[Pixels]:
@@ -69,18 +83,9 @@ def scene_row(scene: Scene) -> list[Pixels]:
     return [to_pixels(scene.image), segmentation_pixels(scene.segmentation, has_background=True)]
 
 
-def grid(rows: list[list[Pixels]]) -> Image.Image:
+def grid(rows: Sequence[Sequence[Pixels | None]]) -> Image.Image:
     """Lays panels out on white, one list per row; all panels have the same size."""
-    side = rows[0][0].shape[0]
-    scale = max(1, -(-PANEL // side))
-    step = side * scale + GAP
-    columns = max(map(len, rows))
-    canvas = Image.new("RGB", (columns * step + GAP, len(rows) * step + GAP), "white")
-    for r, row in enumerate(rows):
-        for c, panel in enumerate(row):
-            enlarged = Image.fromarray(panel).resize((side * scale, side * scale), Image.Resampling.NEAREST)
-            canvas.paste(enlarged, (GAP + c * step, GAP + r * step))
-    return canvas
+    return Panels(rows).drawn()
 
 
 def save_picture(picture: Image.Image, path: Path) -> None:

@@ -28,14 +28,14 @@ SCALES: dict[ScaleName, Scale] = {
     "cpu": Scale(
         "Tetrominoes whatever the paper used, 2000 steps of the fast preset on one core, two seeds",
         # The whole course of a run in small: objects first, then the KL, then a decaying rate.
-        presets=dict.fromkeys(("tetrominoes", "clevr6"), "efficient-morl/tetrominoes-fast"),
+        presets=dict.fromkeys(("tetrominoes", "multi-dsprites", "clevr6"), "efficient-morl/tetrominoes-fast"),
         seeds=(0, 1),
         model={"kl_ramp": (500, 1500)},
         train={"steps": 2000, "evaluate_every": 250, "checkpoint_every": 250},
     ),
     "paper": Scale(
         "the paper's data, settings and number of steps, five seeds; for owners of GPUs",
-        presets={"tetrominoes": "efficient-morl/tetrominoes", "clevr6": "efficient-morl/clevr6"},
+        presets={name: f"efficient-morl/{name}" for name in ("tetrominoes", "multi-dsprites", "clevr6")},
         seeds=(0, 1, 2, 3, 4),
     ),
 }

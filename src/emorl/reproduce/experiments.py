@@ -1,0 +1,220 @@
+"""EXPERIMENTS, a name for each table and figure of the paper; reproduce() trains what is missing and measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from emorl.errors import UserError, nearest
+from emorl.files import make_directory, write_json
+from emorl.models import kind_of
+from emorl.presets import PRESETS
+from emorl.report.published import (
+    DATASET_TITLES,
+    PUBLISHED_ABLATIONS,
+    PUBLISHED_ARI,
+    PUBLISHED_DCI,
+    SYSTEMS,
+    Published,
+)
+from emorl.reproduce import efficiency, figures, tables
+from emorl.reproduce.jobs import train_missing
+from emorl.reproduce.trained import Row, Trained, markdown, summary
+from emorl.reproduce.variants import SCALES, ScaleName, canonical, variant
+from emorl.training.run import RunConfig
+
+Measure = Callable[[Sequence[Trained]], list[Row]]
+Draw = Callable[[Sequence[Trained], Sequence[Row], Path], None]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure."""
+
+    title: str
+    paper: str  # what the paper found
+    measure: Measure
+    scores: tuple[str, ...]  # what of it the summary shows
+    draw: Draw | None = None
+    dataset: str = "tetrominoes"  # of the paper; the scale says what stands for it
+    variants: Mapping[str, str] = field(default_factory=lambda: {"EfficientMORL": "full"})  # label -> variant
+    # Where it is about well-trained models: every model's own preset for these data sets, instead of variants of one.
+    presets: tuple[str, ...] = ()
+    published: Mapping[str, Mapping[str, Published]] = field(default_factory=dict)  # label -> score -> value
+
+
+def system_on(kind: str, dataset: str) -> str:
+    return f"{SYSTEMS.get(kind, kind)}, {DATASET_TITLES[dataset]}"
+
+
+def named(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "table-1": Experiment(
+        "Decomposition of the systems",
+        "EfficientMORL is on a par with Slot Attention, IODINE and MONet.",
+        tables.decomposition,
+        ("ari", "ari_at_I=0", "mse", "kl_refined"),
+        presets=("tetrominoes", "multi-dsprites", "clevr6"),
+        published={system_on(*key): {"ari": value} for key, value in PUBLISHED_ARI.items()},
+    ),
+    "table-2": Experiment(
+        "Ablations",
+        "The reversed prior++ is best; without GECO posteriors collapse; without the DualGRU the KL is high.",
+        tables.ablations,
+        ("ari", "mse", "kl_refined"),
+        variants=named(
+            "full", "bottom-up prior", "reversed prior", "without GECO", "automatic GECO", "without DualGRU",
+            "increasing loss weights",
+        ),
+        published={
+            label: values for (label, data), values in PUBLISHED_ABLATIONS.items() if data == "tetrominoes"
+        },
+    ),
+    "table-3": Experiment(
+        "Disentanglement (DCI)",
+        "EfficientMORL disentangles better than Slot Attention, on CLEVR6.",
+        tables.disentanglement,
+        ("disentanglement", "completeness", "informativeness_published", "accuracy", "r2"),
+        presets=("clevr6",),
+        published={system_on(*key): values for key, values in PUBLISHED_DCI.items()},
+    ),
+    "figure-2": Experiment(
+        "Loss with I = 0, 1 and 3 refinements in training",
+        "Without refinement the loss gets stuck in poor minima; one step avoids them.",
+        figures.final_loss,
+        ("negative_elbo", "ari", "mse"),
+        figures.draw_loss,
+        variants=named("I=0", "I=1", "I=3"),
+    ),
+    "figure-3": Experiment(
+        "KL and norms of the refinement updates over training",
+        "When the KL converges, updates after the first become small.",
+        figures.update_norms,
+        ("kl_peak", "kl_end", "update_2_share_early", "update_2_share_end", "update_3_share_early",
+         "update_3_share_end"),
+        figures.draw_norms,
+        variants=named("I=3"),
+    ),
+    "figure-5": Experiment(
+        "Decompositions",
+        "Objects come apart on all data sets.",
+        figures.scored,
+        ("ari",),
+        figures.draw_decompositions,
+        presets=("tetrominoes", "multi-dsprites", "clevr6"),
+    ),
+    "figure-6": Experiment(
+        "Intermediate posteriors and attention",
+        "Layers divide the scene among slots, refinement does the rest.",
+        figures.scored,
+        ("ari",),
+        figures.draw_posteriors,
+        presets=("clevr6",),
+    ),
+    "figure-7": Experiment(
+        "Refinements and objects at test time",
+        "I = 0 keeps 99 % of ARI and has a higher KL; more objects than in training cost little.",
+        figures.at_test_time,
+        ("ari", "mse", "kl_hierarchical", "kl_refined"),
+        figures.draw_at_test_time,
+        variants=named("I=1", "I=3"),
+    ),
+    "figure-8": Experiment(
+        "Number of stochastic layers",
+        "L = 3 is best.",
+        tables.ablations,
+        ("ari", "mse", "kl_refined"),
+        dataset="clevr6",
+        variants=named("L=0", "L=1", "L=2", "L=3", "L=4"),
+    ),
+    "figure-9": Experiment(
+        "Traversals and activeness",
+        "Few dimensions of a slot are active, and each changes one thing.",
+        figures.active_dimensions,
+        ("active", "dimensions"),
+        figures.draw_traversals,
+        presets=("clevr6",),
+    ),
+    "figure-10": Experiment(
+        "Time and parameters of a pass",
+        "Without refinement a pass is ten times as fast as IODINE's; with I <= 1 it is like Slot Attention's.",
+        efficiency.passes,
+        ("parameters", "forward_ms", "training_ms"),
+        variants={},
+    ),
+}  # fmt: skip
+
+
+def find(name: str) -> Experiment:
+    if name not in EXPERIMENTS:
+        raise UserError(f"There is no table or figure {name!r}{nearest(name, EXPERIMENTS)}")
+    return EXPERIMENTS[name]
+
+
+def runs_of(experiment: Experiment, scale: ScaleName, folder: Path) -> list[Trained]:
+    """The trainings an experiment needs, and where they are or will be."""
+    return [
+        Trained(label, replace(run, train=replace(run.train, seed=seed)), place / f"seed-{seed}")
+        for label, run, place in labelled(experiment, scale, folder / scale)
+        for seed in SCALES[scale].seeds
+    ]
+
+
+def labelled(experiment: Experiment, scale: ScaleName, folder: Path) -> list[tuple[str, RunConfig, Path]]:
+    if experiment.presets:
+        wanted = {SCALES[scale].presets[data].split("/")[1] for data in experiment.presets}
+        return [
+            (system_on(kind_of(run.model), run.data.name), run, folder / "presets" / name.replace("/", "--"))
+            for name, run in PRESETS.items()
+            if name.split("/")[1] in wanted
+        ]
+    data = experiment.dataset
+    found = []
+    for label, name in experiment.variants.items():
+        same = canonical(name, scale=scale, dataset=data)
+        place = folder / SCALES[scale].presets[data].split("/")[1] / same.replace(" ", "-")
+        found.append((label, variant(name, scale=scale, dataset=data, seed=0), place))
+    return found
+
+
+def protocol(experiment: Experiment, scale: ScaleName) -> str:
+    if experiment.presets and scale == "cpu":
+        return "the -fast presets there are, in full, on one core, two seeds"
+    return SCALES[scale].description
+
+
+def reproduce(
+    name: str, *, scale: ScaleName = "cpu", folder: Path, jobs: int = 1, say: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """Writes NAME.json, and NAME.png if there is something to see, into `folder`/`scale`. Returns the results."""
+    experiment = find(name)
+    trained = runs_of(experiment, scale, folder)
+    train_missing({one.directory: one.run for one in trained}, jobs=jobs, say=say)
+    say(f"Measuring {name}: {experiment.title}.")
+    rows = experiment.measure(trained)
+    entries = summary(rows, experiment.scores)
+    results = {
+        "name": name,
+        "title": experiment.title,
+        "scale": scale,
+        "protocol": protocol(experiment, scale),
+        "command": f"emorl reproduce {name} --scale {scale}",
+        "paper": experiment.paper,
+        "summary": entries,
+        "published": {
+            label: {score: value._asdict() for score, value in values.items()}
+            for label, values in experiment.published.items()
+        },
+        "table": markdown(entries, experiment.scores, experiment.published),
+        "rows": rows,
+    }
+    make_directory(folder / scale)
+    write_json(folder / scale / f"{name}.json", results)
+    if experiment.draw is not None:
+        experiment.draw(trained, rows, folder / scale / f"{name}.png")
+    return results
