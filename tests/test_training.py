@@ -76,19 +76,21 @@ def test_curriculum_switches_at_its_step(tmp_path: Path) -> None:
 
 
 def test_curriculum_drops_refinements_that_do_little() -> None:
-    curriculum = Curriculum(((0, 3),), 0.2)
+    curriculum = Curriculum(((0, 3),), 0.5)
+    huge = {f"update_{i}": torch.tensor(50.0) for i in (1, 2, 3)}
     large = {f"update_{i}": torch.tensor(1.0) for i in (1, 2, 3)}
-    small = {"update_1": torch.tensor(1.0), "update_2": torch.tensor(0.05), "update_3": torch.tensor(0.01)}
-    for step in range(300):
+    small = {"update_1": torch.tensor(3.0), "update_2": torch.tensor(0.3), "update_3": torch.tensor(0.1)}
+    curriculum.update(3, huge)  # an untrained network is not the measure
+    for step in range(900):
         curriculum.update(curriculum.num_steps(step), large)
-    assert curriculum.num_steps(300) == 3
+    assert curriculum.num_steps(900) == 3
     seen = []
     for step in range(600):
         seen.append(curriculum.num_steps(step))
         curriculum.update(seen[-1], small)
     assert sorted(seen, reverse=True) == seen
     assert set(seen) == {3, 2, 1}  # one at a time, and never the last
-    assert seen.count(3) > 100  # a moving average, not one lucky batch
+    assert seen.count(3) > 30  # a moving average, not one lucky batch
     never = Curriculum(((0, 3),), 0.0)
     for step in range(600):
         never.update(never.num_steps(step), small)
@@ -97,7 +99,7 @@ def test_curriculum_drops_refinements_that_do_little() -> None:
 
 
 def test_an_automatic_curriculum_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Curriculum, "DECAY", 0.5)
+    monkeypatch.setattr(Curriculum, "SETTLED", 0)
     run = tiny(curriculum=((0, 3),), drop_below=10.0, log_every=1, steps=12)
     trainer.train(run, tmp_path / "whole")
     budgets = [record["num_steps"] for record in read_metrics(tmp_path / "whole")]

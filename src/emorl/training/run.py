@@ -27,7 +27,7 @@ class TrainConfig:
     half_life: int = 100_000  # steps in which "exponential" halves the learning rate
     max_grad_norm: float = 5.0  # longer gradients are scaled down to this
     curriculum: tuple[tuple[int, int], ...] = ((0, 3),)  # (step, I): from that step on, I refinements
-    drop_below: float = 0.0  # drop a refinement when the last update is below this share of the first
+    drop_below: float = 0.0  # drop the last refinement when its update is below this share of its peak
     seed: int = 0  # of weights, batches and noise
     devices: int = 1  # processes or GPUs to train on
     accelerator: Literal["auto", "cpu", "cuda"] = "auto"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor
 
@@ -26,18 +27,22 @@ def learning_rate(step: int, train: TrainConfig) -> float:
 
 
 class Curriculum:
-    """The refinement steps to train with: a schedule, and fewer once the late ones do little.
+    """The refinement steps to train with: a schedule, and fewer once the late ones have become small.
 
-    Refinement makes large updates first and small ones last; when the last one has become a small share of the first,
-    stage 1 has learned what it did and one step can be saved (section 4.1 of the paper). With a threshold of 0 the
-    schedule alone decides.
+    While stage 1 learns, the updates after the first grow; when it has learned, they shrink (section 4.1 and Figure 3
+    of the paper). A step whose update, as a moving average, has fallen below a share of the largest it has ever been is
+    saved. With a threshold of 0 the schedule alone decides.
     """
 
-    DECAY = 0.99  # of the moving average of that share
+    DECAY = 0.99  # of the moving averages
+    SETTLED = (
+        200  # passes before an average is worth remembering: an untrained network's updates mean nothing
+    )
 
     def __init__(self, schedule: tuple[tuple[int, int], ...], threshold: float) -> None:
         self.schedule, self.threshold = schedule, threshold
-        self.state = {"dropped": 0, "share": 1.0}  # goes into checkpoints
+        # Goes into checkpoints; averages and peaks by the number of the refinement.
+        self.state: dict[str, Any] = {"dropped": 0, "seen": 0, "average": {}, "peak": {}}
 
     def num_steps(self, step: int) -> int:
         I = [I for start, I in self.schedule if start <= step][-1]
@@ -45,9 +50,14 @@ class Curriculum:
 
     def update(self, I: int, terms: Mapping[str, Tensor]) -> None:
         """Looks at the sizes of the updates of a pass with `I` refinements."""
-        if self.threshold <= 0 or I < 2 or "update_1" not in terms:
+        if self.threshold <= 0 or I < 2 or f"update_{I}" not in terms:
             return
-        share = float(terms[f"update_{I}"] / terms["update_1"])
-        average = self.DECAY * self.state["share"] + (1 - self.DECAY) * share
-        is_small = average < self.threshold
-        self.state = {"dropped": self.state["dropped"] + is_small, "share": 1.0 if is_small else average}
+        self.state["seen"] += 1
+        if self.state["seen"] <= self.SETTLED:
+            return
+        average, peak = self.state["average"], self.state["peak"]
+        for i in range(2, I + 1):
+            size = float(terms[f"update_{i}"])
+            average[i] = self.DECAY * average.get(i, size) + (1 - self.DECAY) * size
+            peak[i] = max(peak.get(i, 0.0), average[i])
+        self.state["dropped"] += average[I] < self.threshold * peak[I]

@@ -77,7 +77,7 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
         model.load_state_dict(checkpoint["model"])
         optimizer.load_state_dict(checkpoint["optimizer"])
         progress = Progress(**checkpoint["progress"])
-        curriculum.state = checkpoint["curriculum"]
+        curriculum.state |= checkpoint["curriculum"]
     share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
     scenes = open_dataset(run.data, "train")
     batches = endless(scenes, run.train.batch_size, seed=run.train.seed, start=progress.step, **share)
