@@ -107,7 +107,7 @@ def test_experiments_train_measure_and_draw(tmp_path: Path) -> None:
     first = reproduce("figure-3", folder=tmp_path, jobs=2, say=said.append)
     assert "0 of 2 runs are trained" in said[0]
     assert [entry["seeds"] for entry in first["summary"]] == [2]
-    assert {"kl_peak", "update_3_share_end"} <= set(first["rows"][0])
+    assert {"kl_peak", "update_3_left"} <= set(first["rows"][0])
     assert json.loads((tmp_path / "cpu" / "figure-3.json").read_text()) == first
     assert (tmp_path / "cpu" / "figure-3.png").read_bytes().startswith(b"\x89PNG")
     said.clear()

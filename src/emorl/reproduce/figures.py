@@ -70,19 +70,14 @@ def draw_loss(trained: Sequence[Trained], rows: Sequence[Row], path: Path) -> No
 
 
 def update_norms(trained: Sequence[Trained]) -> list[Row]:
-    """KL at its height and at the end; the share of later updates in the first, early and at the end."""
+    """KL at its height and at the end; what is left at the end of the height of each update, first tenth left out."""
     rows = []
     for one in trained:
         kl = [value for _, value in smoothed(series(one, "kl_refined"))]
         row = one.row(kl_peak=max(kl), kl_end=kl[-1])
-        for i in (2, 3):
-            ratios = [
-                b / a
-                for (_, a), (_, b) in zip(series(one, "update_1"), series(one, f"update_{i}"), strict=True)
-            ]
-            tenth = max(1, len(ratios) // 10)
-            row[f"update_{i}_share_early"] = sum(ratios[:tenth]) / tenth
-            row[f"update_{i}_share_end"] = sum(ratios[-tenth:]) / tenth
+        for i in (1, 2, 3):
+            norms = [value for _, value in smoothed(series(one, f"update_{i}"))][len(kl) // 10 :]
+            row[f"update_{i}_left"] = norms[-1] / max(norms)
         rows.append(row)
     return rows
 

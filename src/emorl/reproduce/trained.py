@@ -68,6 +68,7 @@ FORMATS: dict[str, tuple[float, int, str]] = {  # score -> factor, decimals, hea
     "kl_hierarchical": (1, 0, "KL, all layers"),
     "kl_peak": (1, 0, "KL at its height"),
     "kl_end": (1, 0, "KL at the end"),
+    **{f"update_{i}_left": (1.0, 2, f"update {i}, end / height") for i in (1, 2, 3)},
     "negative_elbo": (1, 0, "-ELBO"),
     "active": (1, 1, "active dimensions"),
     "dimensions": (1, 0, "of"),
