@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from emorl.data import FOLDER, DataConfig
 from emorl.geco import GecoConfig
 from emorl.models.efficient_morl import EfficientMORLConfig
+from emorl.models.slot_attention import SlotAttentionConfig
+from emorl.models.slot_autoencoder import SlotAutoencoderConfig
+from emorl.models.slot_mlp import SlotMLPConfig
 from emorl.training.run import RunConfig, TrainConfig
 
 TETROMINOES = EfficientMORLConfig(
@@ -69,7 +73,61 @@ FAST = TrainConfig(
     checkpoint_every=250,
 )
 
+TINY = replace(
+    FAST,
+    steps=20,
+    batch_size=4,
+    warm_up=2,
+    decay="none",
+    evaluate_every=10,
+    evaluate_images=8,
+    checkpoint_every=10,
+)
+
 PAPER = TrainConfig(steps=300_000, curriculum=((0, 3), (100_000, 1)))
+# As published: no clipping, and as many iterations as the model has.
+SLOT_ATTENTION = TrainConfig(steps=500_000, batch_size=64, max_grad_norm=1e9, curriculum=())
+
+# What makes EfficientMORL cheap and quick on CPUs does the same for its relatives.
+LEAN: dict[str, Any] = {
+    "image_size": 35,
+    "num_slots": 4,
+    "slot_size": 32,
+    "encoder_channels": 32,
+    "encoder_stride": 2,
+    "decoder": "lean",
+    "position": "fourier",
+}
+LEAST: dict[str, Any] = LEAN | {
+    "slot_size": 8,
+    "encoder_channels": 8,
+    "decoder_channels": 8,
+    "frequencies": 2,
+}
+
+
+def slot_autoencoders(kind: str, config: type[SlotAutoencoderConfig], **tiny: Any) -> dict[str, RunConfig]:
+    """Presets of Slot Attention and of its baseline, which differ in nothing else."""
+    sprites: dict[str, Any] = {"encoder_channels": 32, "decoder": "padded"}
+    tetrominoes = config(**sprites | {"image_size": 35, "num_slots": 4})
+    presets = {
+        "tetrominoes": RunConfig(tetrominoes, DataConfig("tetrominoes"), SLOT_ATTENTION),
+        "multi-dsprites": RunConfig(
+            config(**sprites | {"image_size": 64, "num_slots": 6}),
+            DataConfig("multi-dsprites"),
+            SLOT_ATTENTION,
+        ),
+        # The authors of EfficientMORL trained it on images of this size.
+        "clevr6": RunConfig(config(image_size=96), DataConfig("clevr6"), SLOT_ATTENTION),
+        "tetrominoes-fast": RunConfig(
+            config(**LEAN), DataConfig("tetrominoes"), replace(FAST, curriculum=())
+        ),
+        "tetrominoes-tiny": RunConfig(
+            config(**LEAST, **tiny), DataConfig("tetrominoes"), replace(TINY, curriculum=())
+        ),
+    }
+    return {f"{kind}/{name}": run for name, run in presets.items()}
+
 
 PRESETS: dict[str, RunConfig] = {
     "efficient-morl/tetrominoes": RunConfig(
@@ -82,15 +140,8 @@ PRESETS: dict[str, RunConfig] = {
     "efficient-morl/tetrominoes-tiny": RunConfig(
         TETROMINOES_TINY,
         DataConfig("tetrominoes"),
-        replace(
-            FAST,
-            steps=20,
-            batch_size=4,
-            warm_up=2,
-            decay="none",
-            evaluate_every=10,
-            evaluate_images=8,
-            checkpoint_every=10,
-        ),
+        TINY,
     ),
+    **slot_autoencoders("slot-attention", SlotAttentionConfig, hidden_size=16),
+    **slot_autoencoders("slot-mlp", SlotMLPConfig, hidden_size=16),
 }

@@ -6,9 +6,13 @@ from typing import Any
 
 from emorl.models.base import Model
 from emorl.models.efficient_morl import EfficientMORL
+from emorl.models.slot_attention import SlotAttention
+from emorl.models.slot_mlp import SlotMLP
 
 MODELS: dict[str, type[Model]] = {
     "efficient-morl": EfficientMORL,
+    "slot-attention": SlotAttention,
+    "slot-mlp": SlotMLP,
 }
 
 

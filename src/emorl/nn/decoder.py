@@ -43,6 +43,15 @@ def small(image_size: int, slot_size: int, channels: int = 32) -> Layout:
     return Layout(image_size + 6, first, [*rest, nn.Conv2d(channels, 4, 3, padding=1)])
 
 
+def padded(image_size: int, slot_size: int, channels: int = 32) -> Layout:
+    """Slot Attention's for sprites: 5x5 convolutions that keep the size."""
+    rest: list[nn.Module] = [nn.ReLU(inplace=True)]
+    for _ in range(2):
+        rest += [nn.Conv2d(channels, channels, 5, padding=2), nn.ReLU(inplace=True)]
+    first = nn.Conv2d(slot_size, channels, 5, padding=2)
+    return Layout(image_size, first, [*rest, nn.Conv2d(channels, 4, 3, padding=1)])
+
+
 def deconv(image_size: int, slot_size: int, channels: int = 64) -> Layout:
     """Slot Attention's, for the memory-lean E-MORL-X-S: four transposed convolutions that double the size."""
     if image_size % 16:
@@ -69,7 +78,7 @@ def lean(image_size: int, slot_size: int, channels: int = 32) -> Layout:
     return Layout(math.ceil(image_size / 2), nn.Conv2d(slot_size, channels, 3, padding=1), rest)
 
 
-LAYOUTS = {"broadcast": broadcast, "small": small, "deconv": deconv, "lean": lean}
+LAYOUTS = {"broadcast": broadcast, "small": small, "padded": padded, "deconv": deconv, "lean": lean}
 
 
 class SpatialBroadcastDecoder(nn.Module):
@@ -96,10 +105,15 @@ class SpatialBroadcastDecoder(nn.Module):
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Renders `z` (B, K, D). Returns log π (B, K, 1, H, W), which sum to one over K, and y (B, K, 3, H, W)."""
+        log_masks, components = self.unbounded(z)
+        return log_masks, components.sigmoid()
+
+    def unbounded(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The same with colours that may be any number."""
         hidden = self.first_folded(z.flatten(0, 1))
         output = self.rest(hidden)[..., : self.image_size, : self.image_size].unflatten(0, z.shape[:2])
         components, logits = output.split([3, 1], dim=2)
-        return logits.log_softmax(dim=1), components.sigmoid()
+        return logits.log_softmax(dim=1), components
 
     def first_folded(self, z: Tensor) -> Tensor:
         """Returns first(broadcast(z) + position) for `z` (BK, D)."""

@@ -24,6 +24,21 @@ def scaled(*parts: nn.Module) -> None:
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
 
 
+def keras(*parts: nn.Module) -> None:
+    """TensorFlow's defaults: Glorot uniform, zero biases, orthogonal recurrent kernels of GRUs."""
+    for layer in layers_of(parts):
+        nn.init.xavier_uniform_(layer.weight)
+    for part in parts:
+        for cell in part.modules():
+            if isinstance(cell, nn.GRUCell):
+                for kernel in cell.weight_ih.chunk(3):
+                    nn.init.xavier_uniform_(kernel)
+                for kernel in cell.weight_hh.chunk(3):
+                    nn.init.orthogonal_(kernel)
+                nn.init.zeros_(cell.bias_ih)
+                nn.init.zeros_(cell.bias_hh)
+
+
 def layers_of(parts: Iterable[nn.Module]) -> Iterator[Layer]:
     """Yields every linear layer and convolution inside, its bias set to zero."""
     for part in parts:

@@ -26,7 +26,9 @@ class TrainConfig:
     decay: Literal["exponential", "cosine", "none"] = "exponential"  # of the learning rate, after the warm-up
     half_life: int = 100_000  # steps in which "exponential" halves the learning rate
     max_grad_norm: float = 5.0  # longer gradients are scaled down to this
-    curriculum: tuple[tuple[int, int], ...] = ((0, 3),)  # (step, I): from that step on, I refinements
+    curriculum: tuple[tuple[int, int], ...] = (
+        (0, 3),
+    )  # (step, I): from then on, I refinements; none: the model's
     drop_below: float = 0.0  # drop the last refinement when its update is below this share of its peak
     seed: int = 0  # of weights, batches and noise
     devices: int = 1  # processes or GPUs to train on
@@ -48,8 +50,8 @@ class TrainConfig:
                 f"train.batch_size {self.batch_size} cannot be shared by {self.devices} devices evenly."
             )
         starts = [start for start, _ in self.curriculum]
-        is_ordered = starts[:1] == [0] and starts == sorted(set(starts))
-        if not is_ordered or min(I for _, I in self.curriculum) < 0:
+        is_ordered = starts[:1] in ([], [0]) and starts == sorted(set(starts))
+        if not is_ordered or any(I < 0 for _, I in self.curriculum):
             raise UserError(
                 f"train.curriculum must be (step, I) pairs that begin at step 0, not {self.curriculum}."
             )

@@ -44,13 +44,16 @@ class Curriculum:
         # Goes into checkpoints; averages and peaks by the number of the refinement.
         self.state: dict[str, Any] = {"dropped": 0, "seen": 0, "average": {}, "peak": {}}
 
-    def num_steps(self, step: int) -> int:
+    def num_steps(self, step: int) -> int | None:
+        """I at this step; None, without a schedule, leaves it to the model."""
+        if not self.schedule:
+            return None
         I = [I for start, I in self.schedule if start <= step][-1]
         return max(min(I, 1), I - int(self.state["dropped"]))
 
-    def update(self, I: int, terms: Mapping[str, Tensor]) -> None:
+    def update(self, I: int | None, terms: Mapping[str, Tensor]) -> None:
         """Looks at the sizes of the updates of a pass with `I` refinements."""
-        if self.threshold <= 0 or I < 2 or f"update_{I}" not in terms:
+        if self.threshold <= 0 or I is None or I < 2 or f"update_{I}" not in terms:
             return
         self.state["seen"] += 1
         if self.state["seen"] <= self.SETTLED:

@@ -56,7 +56,7 @@ class Objective(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, x: Tensor, num_steps: int) -> tuple[Tensor, dict[str, Tensor]]:
+    def forward(self, x: Tensor, num_steps: int | None) -> tuple[Tensor, dict[str, Tensor]]:
         outcome: Outcome = self.model(x, num_steps=num_steps)
         return outcome.loss, dict(outcome.terms)
 
@@ -115,7 +115,8 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
             if log is not None:
                 is_due = is_last or progress.step % run.train.evaluate_every == 0
                 values = {name: float(term) for name, term in terms.items()}
-                values |= {"grad_norm": float(grad_norm), "num_steps": I, "skipped": progress.skipped}
+                values |= {"grad_norm": float(grad_norm), "skipped": progress.skipped}
+                values |= {} if I is None else {"num_steps": I}
                 values |= {"seconds": progress.seconds, "cpu_seconds": progress.cpu_seconds}
                 log.step(step, values, validate(model, run) if is_due else None)
                 if is_due and progress.step >= max(SETTLED, 2 * run.train.warm_up):
@@ -142,7 +143,7 @@ def launch(run: RunConfig) -> Fabric:
     if train.devices > 1:
         with torch.device("meta"):
             model = build(run.model)
-        is_fully_used = all(model.is_fully_used(I) for _, I in train.curriculum)
+        is_fully_used = all(model.is_fully_used(I) for _, I in train.curriculum or [(0, None)])
         strategy = DDPStrategy(find_unused_parameters=not is_fully_used)
     fabric = Fabric(
         accelerator=train.accelerator, devices=train.devices, precision=train.precision, strategy=strategy

@@ -1,0 +1,70 @@
+"""Slot Attention (Locatello et al., NeurIPS 2020): an autoencoder whose slots compete for the pixels of an image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from emorl.errors import check_numbers
+from emorl.models.base import budget
+from emorl.models.slot_autoencoder import SlotAutoencoder, SlotAutoencoderConfig
+from emorl.nn import initialise
+from emorl.nn.attention import SetAttention
+from emorl.nn.mlp import mlp
+from emorl.probability import Gaussian
+from emorl.types import Outcome
+
+
+@dataclass(frozen=True)
+class SlotAttentionConfig(SlotAutoencoderConfig):
+    """The published CLEVR6 configuration by default."""
+
+    num_steps: int = 3  # iterations of attention, unless a call says otherwise
+    hidden_size: int = 128  # of the MLP after each iteration
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_numbers("model", self, num_steps=1, hidden_size=1)
+
+
+class SlotAttention(SlotAutoencoder):
+    """K slots from one distribution, refined by rounds of attention: symmetric, without a latent prior."""
+
+    Config: ClassVar[type] = SlotAttentionConfig
+    config: SlotAttentionConfig
+
+    def __init__(self, config: SlotAttentionConfig) -> None:
+        super().__init__(config)
+        D = config.slot_size
+        self.mu, self.log_sigma = nn.Parameter(torch.empty(1, D)), nn.Parameter(torch.empty(1, D))
+        self.attention = SetAttention(config.encoder_channels, D, norm_inputs=True)
+        self.gru = nn.GRUCell(D, D)
+        self.norm = nn.LayerNorm(D)
+        self.mlp = mlp(D, config.hidden_size, D, activation=nn.ReLU)
+        initialise.keras(self)
+        nn.init.xavier_uniform_(self.mu)
+        nn.init.xavier_uniform_(self.log_sigma)
+
+    def forward(
+        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+    ) -> Outcome:
+        self.check_images(x)
+        K = budget(num_slots, self.config.num_slots, minimum=1, name="The number of slots")
+        T = budget(num_steps, self.config.num_steps, minimum=1, name="The number of attention iterations")
+        keys, values = self.attention.keys_and_values(self.encoder(x))
+        side = self.encoder.grid(self.config.image_size)
+        shape = (len(x), K, self.config.slot_size)
+        slots = Gaussian(self.mu.expand(shape), self.log_sigma.exp().expand(shape)).rsample(always=True)
+        steps = []
+        for t in range(1, T + 1):
+            update, alpha = self.attention(keys, values, slots)
+            slots = self.gru(update.flatten(0, 1), slots.flatten(0, 1)).reshape(shape)
+            slots = slots + self.mlp(self.norm(slots))
+            if t == T or trace:
+                error, step = self.reconstruct(x, slots)
+                attention = alpha.detach().unflatten(-1, (1, side, side))
+                steps.append(replace(step.detach(), attention=attention))
+        return Outcome(error.mean(), {"error": error.detach()}, tuple(steps))

@@ -1,0 +1,57 @@
+"""Slot MLP, Slot Attention's baseline: the same autoencoder, with slots read off by an MLP in a fixed order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from emorl.errors import UserError, check_numbers
+from emorl.models.slot_autoencoder import SlotAutoencoder, SlotAutoencoderConfig
+from emorl.nn import initialise
+from emorl.nn.mlp import mlp
+from emorl.types import Outcome
+
+GRID = 16  # side that tokens are resized to, so that the first layer does not grow with the image
+
+
+@dataclass(frozen=True)
+class SlotMLPConfig(SlotAutoencoderConfig):
+    """The published CLEVR6 configuration by default."""
+
+    hidden_size: int = 512  # of the MLP
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_numbers("model", self, hidden_size=1)
+
+
+class SlotMLP(SlotAutoencoder):
+    """Ordered slots: not symmetric, K fixed in training. It is expected to do badly."""
+
+    Config: ClassVar[type] = SlotMLPConfig
+    config: SlotMLPConfig
+
+    def __init__(self, config: SlotMLPConfig) -> None:
+        super().__init__(config)
+        C, H = config.encoder_channels, config.hidden_size
+        self.mlp = mlp(GRID * GRID * C, H, H, config.num_slots * config.slot_size, activation=nn.ReLU)
+        initialise.keras(self)
+
+    def forward(
+        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+    ) -> Outcome:
+        self.check_images(x)
+        K = self.config.num_slots
+        if num_slots not in (None, K):
+            raise UserError(f"Slot MLP has the {K} slots it was trained with; it cannot have {num_slots}.")
+        if num_steps is not None:
+            raise UserError("Slot MLP does not iterate; leave the number of steps out.")
+        side = self.encoder.grid(self.config.image_size)
+        tokens = self.encoder(x).mT.unflatten(-1, (side, side))
+        tokens = F.interpolate(tokens, size=(GRID, GRID), mode="bilinear", antialias=True)
+        slots = self.mlp(tokens.flatten(1)).unflatten(-1, (K, -1))
+        error, step = self.reconstruct(x, slots)
+        return Outcome(error.mean(), {"error": error.detach()}, (step.detach(),))

@@ -1,0 +1,102 @@
+"""Slot Attention and Slot MLP: sizes, attention step by step, order and symmetry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from emorl.errors import UserError
+from emorl.models import build
+from emorl.models.slot_attention import SlotAttention, SlotAttentionConfig
+from emorl.models.slot_mlp import SlotMLP, SlotMLPConfig
+from emorl.presets import PRESETS
+from emorl.probability import noise_from
+
+
+def parameters(name: str) -> int:
+    return sum(p.numel() for p in build(PRESETS[name].model).parameters())
+
+
+def test_parameter_counts_are_the_published_ones() -> None:
+    assert sum(p.numel() for p in SlotAttention(SlotAttentionConfig()).parameters()) == 890_308
+    assert parameters("slot-attention/tetrominoes") == parameters("slot-attention/multi-dsprites") == 235_812
+
+
+@pytest.mark.parametrize("size", [35, 64, 96, 128])
+@pytest.mark.parametrize("kind", [(SlotAttention, SlotAttentionConfig), (SlotMLP, SlotMLPConfig)])
+def test_image_sizes(size: int, kind: tuple) -> None:
+    model_type, config_type = kind
+    decoder = "deconv" if size % 16 == 0 else "padded"
+    config = config_type(
+        image_size=size, num_slots=2, slot_size=4, encoder_channels=4, decoder=decoder, decoder_channels=4
+    )
+    assert model_type(config).decompose(torch.rand(1, 3, size, size)).image.shape == (1, 3, size, size)
+
+
+@pytest.fixture
+def model() -> SlotAttention:
+    return SlotAttention(PRESETS["slot-attention/tetrominoes-tiny"].model)
+
+
+def test_iterations_equal_the_published_formulas(model: SlotAttention) -> None:
+    """One image, two iterations, written out with loops over tokens and slots."""
+    x, noise = torch.rand(1, 3, 35, 35), torch.randn(1, 4, 8)
+    with noise_from(lambda like: noise), torch.no_grad():
+        found = model.infer(x, num_steps=2).steps[-1].slots
+        a = model.attention
+        tokens = a.norm_inputs(model.encoder(x))[0]
+        slots = model.mu + model.log_sigma.exp() * noise[0]
+        for _ in range(2):
+            q = a.q(a.norm_z(slots))
+            shares = torch.stack([(q @ a.k(token) / 8**0.5).softmax(dim=0) for token in tokens])  # (N, K)
+            rows = []
+            for k in range(4):
+                weight = (shares[:, k] + 1e-8) / (shares[:, k] + 1e-8).sum()
+                rows.append(model.gru((weight[:, None] * a.v(tokens)).sum(dim=0)[None], slots[k : k + 1])[0])
+            slots = torch.stack(rows)
+            slots = slots + model.mlp(model.norm(slots))
+    torch.testing.assert_close(found[0], slots, rtol=1e-4, atol=1e-5)
+
+
+def test_slots_are_interchangeable(model: SlotAttention) -> None:
+    x, noise, order = torch.rand(2, 3, 35, 35), torch.randn(2, 4, 8), torch.tensor([2, 0, 3, 1])
+    with noise_from(lambda like: noise):
+        one = model.decompose(x)
+    with noise_from(lambda like: noise[:, order]):
+        other = model.decompose(x)
+    torch.testing.assert_close(one.slots[:, order], other.slots, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(one.masks[:, order], other.masks, rtol=1e-4, atol=1e-5)
+
+
+def test_trace_decodes_every_iteration(model: SlotAttention) -> None:
+    x = torch.rand(2, 3, 35, 35)
+    steps = model.infer(x, num_steps=3, trace=True).steps
+    assert len(steps) == 3
+    assert all(step.attention is not None and step.attention.shape == (2, 4, 1, 18, 18) for step in steps)
+    assert len(model.infer(x, num_steps=3).steps) == 1
+
+
+def test_loss_is_the_squared_error_on_the_published_scale(model: SlotAttention) -> None:
+    x = torch.rand(2, 3, 35, 35)
+    noise = torch.randn(2, 4, 8)
+    with noise_from(lambda like: noise), torch.no_grad():
+        outcome = model(x)
+        log_masks, colours = model.decoder.unbounded(outcome.steps[-1].slots)
+    expected = ((log_masks.exp() * colours).sum(dim=1) - (2 * x - 1)).square().mean()
+    torch.testing.assert_close(outcome.loss, expected)
+    assert outcome.terms["error"].mean() == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_slot_mlp_has_an_order_and_a_fixed_number_of_slots() -> None:
+    model = build(PRESETS["slot-mlp/tetrominoes-tiny"].model)
+    x = torch.rand(2, 3, 35, 35)
+    assert torch.equal(model.decompose(x).slots, model.decompose(x).slots)  # nothing is random
+    assert model.decompose(x, num_slots=4).masks.shape[1] == 4
+    with pytest.raises(UserError, match="4 slots it was trained with"):
+        model.decompose(x, num_slots=5)
+    with pytest.raises(UserError, match="does not iterate"):
+        model.decompose(x, num_steps=1)
+    with pytest.raises(UserError, match="hidden_size"):
+        replace(model.config, hidden_size=0)
