@@ -1,4 +1,4 @@
-"""The command line: emorl train | evaluate | decompose | sweep | reproduce | data | list."""
+"""The command line: emorl train | evaluate | decompose | sweep | reproduce | figure | report | data | list."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tyro
 
+from emorl.cli.figures import figure_command
 from emorl.cli.inference import decompose_command, evaluate_command
+from emorl.cli.reports import report_command
 from emorl.cli.reproduce import reproduce_command
 from emorl.cli.scenes import convert_command, data_command, list_command, preview_command, store_command
 from emorl.cli.sweeps import sweep_command
@@ -43,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "decompose": decompose_command,
             "sweep": sweep_command,
             "reproduce": reproduce_command,
+            "figure": figure_command,
+            "report": report_command,
             "data": data_command,
             "list": list_command,
         }

@@ -56,6 +56,20 @@ def blank(width: float, height: float) -> Chart:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def log_scale(axes: Any) -> None:
+    """Powers of ten along the vertical axis, and no more names than that unless there would be none."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    if high / low > 10:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0) if high / low < 200 else (1.0,)))
+        axes.yaxis.set_major_formatter(
+            lambda value, _: f"{value:g}" if 1e-3 < value < 1e4 else f"{value:.0e}"
+        )
+        axes.yaxis.set_minor_formatter(NullFormatter())
+
+
 def literal(name: str) -> str:
     """A name that matplotlib takes as it is: not as a formula, nor as one to keep out of legends."""
     return name.replace("$", r"\$").replace("_", " ", int(name.startswith("_")))
@@ -126,7 +140,7 @@ def comparison(ours: Mapping[str, Value], theirs: Mapping[str, Value]) -> Chart:
     rows += [(name, *value, False) for name, value in theirs.items()]
     good = [mean for _, mean, _, _ in rows if mean > 0.7]
     left = min(0.9, min(good) - 0.05) if good else 0.0
-    figure = blank(5.2, 0.5 + 0.3 * len(rows))
+    figure = blank(4.4, 0.5 + 0.3 * len(rows))
     axes = figure.subplots()
     for y, (_, mean, spread, is_ours) in enumerate(rows):
         look = {"color": COLORS[0] if is_ours else "#8b919c", "ms": 7 if is_ours else 5, "lw": 1.6}
@@ -155,7 +169,7 @@ def sorted_scores(values: Sequence[float], more_is_better: bool, *, title: str) 
     share = [100 * (i + 0.5) / len(values) for i in range(len(values))]
     axes.plot(share, sorted(values, reverse=not more_is_better), drawstyle="steps-mid")
     if not more_is_better and min(values) > 0:
-        axes.set_yscale("log")
+        log_scale(axes)
     axes.set_title(title)
     axes.set_xlabel("% of the scenes, worst first")
     return figure
@@ -166,9 +180,9 @@ def scatter(x: Sequence[float], y: Sequence[float], xlabel: str, title: str) -> 
     """A dot for each image."""
     figure = blank(3.4, 2.5)
     axes = figure.subplots()
-    axes.plot(x, y, ls="", marker="o", ms=3.5, mew=0, alpha=0.45)
+    axes.plot(x, y, ls="", marker="o", ms=3.5, mew=0, alpha=0.6)
     if min(y) > 0:
-        axes.set_yscale("log")
+        log_scale(axes)
     axes.set_title(f"{title} against {xlabel}")
     axes.set_xlabel(xlabel)
     return figure

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from emorl.report.charts import COLORS, INK, Chart, blank, literal, styled
+from emorl.report.charts import COLORS, INK, Chart, blank, literal, log_scale, styled
 
 Metrics = Sequence[Mapping[str, float | None]]  # the lines of metrics.jsonl
 Line = tuple[list[float], list[float]]  # steps done, and values
@@ -102,7 +102,7 @@ def draw(axes: Any, panel: Panel, names: Sequence[str], course: Course) -> None:
 def set_range(axes: Any, panel: Panel, lines: Sequence[Line]) -> None:
     values = [value for line in lines for value in line[1]]
     if panel.is_log and min(values) > 0:
-        axes.set_yscale("log")
+        log_scale(axes)
     elif panel.goal == "ari":
         axes.set_ylim(min(0.0, *values), 1.02)
     elif panel.pattern in ("loss", "nll"):

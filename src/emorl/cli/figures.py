@@ -1,0 +1,167 @@
+"""emorl figure"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from emorl.cli.console import progress_bar, say
+from emorl.data import SceneDataset, Split, open_dataset
+from emorl.errors import UserError
+from emorl.evaluation.activeness import activeness, latent_ranges
+from emorl.evaluation.evaluate import evaluate
+from emorl.files import make_directory, write_bytes
+from emorl.models.base import Model
+from emorl.pretrained import load_with_config
+from emorl.probability import noise_from, noise_per_image
+from emorl.report.charts import save_chart
+from emorl.report.curves import Course, training_curves
+from emorl.report.images import save_picture, scenes_apart, worst_scenes
+from emorl.report.maps import activeness_map, importance_matrix
+from emorl.report.posteriors import posteriors
+from emorl.report.traversals import as_gif, traversal_frames, traversal_grid, traverse
+from emorl.training.log import METRICS, read_metrics
+
+FigureName = Literal["decompositions", "posteriors", "traversals", "curves", "activeness", "dci"]
+DIMS = 8  # of a traversal, unless they are named
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to draw of one model, and where to."""
+
+    model: Model
+    scenes: SceneDataset
+    out: Path
+    count: int
+    scene: int
+    seed: int
+    worst: bool
+    slot: int | None
+    dims: tuple[int, ...]
+
+
+def figure_command(
+    name: tyro.conf.Positional[FigureName],
+    runs: tyro.conf.Positional[tuple[str, ...]],
+    out: Path,
+    scenes: int | None = None,
+    scene: int = 0,
+    worst: bool = False,
+    slot: int | None = None,
+    dims: tuple[int, ...] = (),
+    seed: int = 0,
+    split: Split = "test",
+) -> None:
+    """Draw what a model does, how it learned, or what its latents mean.
+
+    Args:
+        name: Scenes taken apart; inference step by step; latent dimensions in motion; metrics against the step;
+            which dimensions change the image; which factor of an object each of them stands for.
+        runs: Run directory of a training, or the name of released weights; curves take several run directories.
+        out: The file to write: .png, for traversals also .gif, for charts also .svg and .pdf.
+        scenes: How many to draw (8), or to measure on (100 for activeness and the ranges of traversals, all for dci).
+        scene: Which one to look at: posteriors and traversals.
+        worst: The scenes with the worst scores instead of the first ones: decompositions.
+        slot: Which one to change: traversals. The one that stands out most if left out.
+        dims: Which dimensions to go through: traversals. The most active ones if left out.
+        seed: Of what is random in inference.
+        split: Which scenes.
+    """
+    if scenes is not None and scenes < 1:
+        raise UserError(f"--scenes must be at least 1, not {scenes}.")
+    if name == "curves":
+        draw_curves(runs, out)
+    else:
+        if len(runs) != 1:
+            raise UserError(
+                f"A figure of {name} is of one run, not of {len(runs)}: emorl figure {name} RUN --out FILE"
+            )
+        model, config = load_with_config(runs[0])
+        held_out = open_dataset(config.data, split)
+        if not 0 <= scene < len(held_out):
+            raise UserError(f"There is no scene {scene}: those of this split are 0 to {len(held_out) - 1}.")
+        count = scenes or {"decompositions": 8, "dci": len(held_out)}.get(name, 100)
+        DRAW[name](Request(model, held_out, out, count, scene, seed, worst, slot, dims))
+    say(f"Drew {out}.")
+
+
+def draw_curves(runs: tuple[str, ...], out: Path) -> None:
+    if not runs:
+        raise UserError("Name at least one run: emorl figure curves RUN... --out FILE")
+    if absent := [run for run in runs if not (Path(run) / METRICS).exists()]:
+        raise UserError(f"{absent[0]} has no {METRICS}: curves are drawn of run directories.")
+    chart = training_curves(Course({run: read_metrics(Path(run)) for run in runs}))
+    if chart is None:
+        raise UserError(f"There is nothing to draw yet in {' '.join(runs)}: a curve has two points.")
+    save_chart(chart, out)
+
+
+def draw_decompositions(request: Request) -> None:
+    chosen, labels = list(range(request.count)), []
+    if request.worst:
+        with progress_bar("scoring") as progress:
+            scores = evaluate(request.model, request.scenes, seed=request.seed, progress=progress)
+        chosen = worst_scenes(scores, request.count)
+        name = "ari" if "ari" in scores.values else "mse"
+        labels = [f"{name.upper()} {scores.of_images(name)[index]:.3g}" for index in chosen]
+    picture = scenes_apart(
+        request.model, request.scenes, indices=chosen, labels=labels, seed=request.seed, sample=True
+    )
+    save_picture(picture, request.out)
+
+
+def draw_posteriors(request: Request) -> None:
+    save_picture(
+        posteriors(request.model, request.scenes, scene=request.scene, seed=request.seed), request.out
+    )
+
+
+def draw_traversals(request: Request) -> None:
+    dims = request.dims
+    if dims:
+        ranges = latent_ranges(request.model, request.scenes, images=request.count)
+    else:
+        with progress_bar("looking for active dimensions") as progress:
+            found = activeness(request.model, request.scenes, images=request.count, progress=progress)
+        ranges, dims = found.ranges, tuple(found.order[:DIMS])
+    device = next(request.model.parameters()).device
+    with noise_from(noise_per_image([request.seed * 1_000_003 + request.scene])):
+        parts = request.model.decompose(request.scenes[request.scene].image[None].to(device))
+    if request.out.suffix.lower() == ".gif":
+        moving = traverse(request.model, parts, ranges, dims, slot=request.slot, values=16)
+        make_directory(request.out.parent)
+        write_bytes(request.out, as_gif([frame.drawn() for frame in traversal_frames(moving)]))
+    else:
+        save_picture(
+            traversal_grid(traverse(request.model, parts, ranges, dims, slot=request.slot)), request.out
+        )
+
+
+def draw_activeness(request: Request) -> None:
+    with progress_bar("moving latents") as progress:
+        found = activeness(
+            request.model, request.scenes, images=request.count, seed=request.seed, progress=progress
+        )
+    save_chart(activeness_map(found.values.tolist(), found.active), request.out)
+    say(f"Active, the most active first: {' '.join(f'z{d}' for d in found.active)}")
+
+
+def draw_dci(request: Request) -> None:
+    from emorl.evaluation.dci import evaluate_dci  # here, because scikit-learn takes a second to import
+
+    say("Growing trees ...")
+    found = evaluate_dci(request.model, request.scenes, images=request.count, seed=request.seed)
+    save_chart(importance_matrix(found.importance.tolist(), found.factors), request.out)
+
+
+DRAW = {
+    "decompositions": draw_decompositions,
+    "posteriors": draw_posteriors,
+    "traversals": draw_traversals,
+    "activeness": draw_activeness,
+    "dci": draw_dci,
+}

@@ -1,0 +1,197 @@
+"""The sections of a report that come from numbers: scores, the paper's table, the course of training, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from emorl.report.charts import COLORS, comparison
+from emorl.report.curves import Course, Metrics, panel_chart, panels_of
+from emorl.report.html import Charts, Commands, Line, Part, Section, Table, Tile, drawing
+from emorl.report.published import PUBLISHED_ARI, SYSTEMS, Published, published
+from emorl.report.runs import (
+    HEADLINE,
+    QUANTITIES,
+    Group,
+    Run,
+    dataset_title,
+    differences,
+    flat,
+    shortened,
+    written,
+)
+
+GENERATED = " Scenes are generated anew by the published rules: other images of the same kind."
+
+
+def tiles(groups: Sequence[Group]) -> tuple[list[Tile], str]:
+    """The main scores in large type, and what their spread means."""
+    known = [name for name in HEADLINE if all(name in group.first.scores.values for group in groups)]
+    if len(groups) == 1:
+        found = [score_tile(name, groups[0]) for name in known]
+    else:
+        found = [group_tile(group, known) for group in groups]
+    return found, spread_note(groups)
+
+
+def group_tile(group: Group, names: Sequence[str]) -> Tile:
+    """The first of some scores in large type, the next two below."""
+    first = QUANTITIES[names[0]]
+    value, spread = first.text(*group.value(names[0])).split(" ± ")
+    rest = [(QUANTITIES[name], group.value(name)) for name in names[1:3]]
+    note = ", ".join(f"{quantity.title} {quantity.text(*of)} {quantity.unit}" for quantity, of in rest)
+    return Tile(f"{first.title}, {group.label}", value, spread, note)
+
+
+def score_tile(name: str, group: Group) -> Tile:
+    quantity = QUANTITIES[name]
+    value, spread = quantity.text(*group.value(name)).split(" ± ")
+    theirs = group.first.run.published.get(name)
+    note = f"paper: {quantity.text(theirs.mean, theirs.sd)}" if theirs else ""
+    if name == "slots_used":
+        note = f"of {group.first.scores.settings['num_slots']}"
+    return Tile(quantity.heading, value, spread, note, quantity.hint)
+
+
+def spread_note(groups: Sequence[Group]) -> str:
+    counts = [len(group.members) for group in groups]
+    images = groups[0].first.scores.settings["images"]
+    of_seeds = f"the standard deviation over {max(counts)} training seeds"
+    of_images = f"the standard error over {images} scenes"
+    if min(counts) == max(counts):
+        return f"After ± stands {of_seeds if counts[0] > 1 else of_images}."
+    return f"After ± stands {of_seeds}, or {of_images} where there is one run only."
+
+
+def paper_section(groups: Sequence[Group]) -> Section | None:
+    """Our scores and the paper's, for the data set of the first runs; None where the paper has none."""
+    dataset = groups[0].first.run.dataset
+    mine = [g for g in groups if g.first.run.dataset == dataset and "ari" in g.first.scores.values]
+    theirs = {SYSTEMS[kind]: (kind, value) for (kind, on), value in PUBLISHED_ARI.items() if on == dataset}
+    if not theirs or not mine:
+        return None
+    alone = "this run" if len(mine[0].members) == 1 else f"these {len(mine[0].members)} runs"
+    ours = {alone if len(groups) == 1 else shortened(group.label): group for group in mine}
+    chart = comparison(
+        {name: group.value("ari") for name, group in ours.items()},
+        {name: (value.mean, value.sd) for name, (_, value) in theirs.items()},
+    )
+    names = [name for name in ("ari", "mse", "kl_refined") if name in mine[0].first.scores.values]
+    lines = [
+        Line([name, *(QUANTITIES[score].text(*group.value(score)) for score in names)], is_marked=True)
+        for name, group in ours.items()
+    ]
+    for name, (kind, _) in theirs.items():
+        scores = published(kind, dataset)
+        cells = [QUANTITIES[s].text(scores[s].mean, scores[s].sd) if s in scores else "" for s in names]
+        lines.append(Line([name, *cells]))
+    notes = [f"{name}: {value.note}." for name, (_, value) in theirs.items() if value.note]
+    head = ["", *(QUANTITIES[name].heading for name in names)]
+    table = Table(head, lines, style="numbers", caption=" ".join(notes), span=7)
+    title = dataset_title(mine[0].first.run)
+    return Section(
+        "paper",
+        "Against the paper",
+        f"Foreground ARI on {title} beside Table 1 of Emami et al. (2021), whose spread is that over training "
+        f"seeds.{GENERATED if mine[0].first.run.settings['data']['path'] is None else ''}",
+        [Part([Charts([drawing(chart, alt=f"ARI here and in the paper on {title}")], span=5), table])],
+    )
+
+
+def runs_section(groups: Sequence[Group]) -> Section | None:
+    """A column for each run, and one for each group; None for a single run."""
+    members = [one for group in groups for one in group.members]
+    if len(members) < 2:
+        return None
+    head, columns = [""], []
+    for group in groups:
+        head += [one.run.name for one in group.members]
+        columns += [one.scores for one in group.members]
+    names = [name for name in QUANTITIES if all(name in scores.values for scores in columns)]
+    several = [group for group in groups if len(group.members) > 1]
+    head += ["mean ± sd" if len(groups) == 1 else f"{group.label}, mean ± sd" for group in several]
+    lines = []
+    for name in names:
+        cells = [QUANTITIES[name].text(scores.mean(name)) for scores in columns]
+        cells += [QUANTITIES[name].text(*group.value(name)) for group in several]
+        lines.append(Line([QUANTITIES[name].heading, *cells], is_marked=name == "ari"))
+    lines.append(Line(["training seed", *(str(one.run.seed) for one in members), *("" for _ in several)]))
+    prose = "Every run on the same held-out scenes"
+    prose += "; they differ in their seed alone." if len(groups) == 1 else "."
+    return Section("runs", "Run by run", prose, [Part([Table(head, lines, style="numbers")])])
+
+
+def learning_section(groups: Sequence[Group], goals: Mapping[str, Published]) -> Section | None:
+    """The curves of all runs that have metrics, one chart for each quantity."""
+    runs: dict[str, Metrics] = {}
+    colors: dict[str, str] = {}
+    for g, group in enumerate(groups):
+        for one in group.members:
+            if one.run.metrics:
+                runs[one.run.name] = one.run.metrics
+                if len(groups) > 1:
+                    colors[one.run.name] = COLORS[g % len(COLORS)]
+    course = Course(runs, {name: value.mean for name, value in goals.items()}, colors)
+    drawings = [
+        drawing(panel_chart(course, panel, names), alt=f"{panel.title} against the training step")
+        for panel, names in panels_of(runs)
+    ]
+    if not drawings:
+        return None
+    legend = [(course.color(name), name) for name in runs]
+    if len(groups) > 1:
+        legend = [(COLORS[g % len(COLORS)], group.label) for g, group in enumerate(groups)]
+    caption = "Dotted: the paper's value at the end of its training. " if goals else ""
+    return Section(
+        "learning",
+        "Learning",
+        "How training went. Validation scores are of scenes that were not trained on; the rest is of training batches.",
+        [Part([Charts(drawings, caption, legend if len(runs) > 1 else [])])],
+    )
+
+
+def settings_section(groups: Sequence[Group]) -> Section:
+    """Every setting; what differs from the preset, or from group to group, is marked."""
+    tables = [dict(flat(group.first.run.settings)) for group in groups]
+    names = dict.fromkeys(name for table in tables for name in table)
+    run = groups[0].first.run
+    if len(groups) > 1:
+        telling = set(differences([group.first.run.settings for group in groups]))
+        head = ["setting", *(group.label for group in groups)]
+        note = "Marked: what differs between the runs."
+        extra: Mapping[str, Any] = {}
+    else:
+        usual = dict(flat(run.usual))
+        extra = {name: value for name, value in usual.items() if value != tables[0].get(name)}
+        extra = {name: value for name, value in extra.items() if name != "train.seed"}
+        telling = set(extra)
+        head = ["setting", "value", *(["preset"] if extra else [])]
+        note = f"Marked: what differs from the preset {run.preset}." if extra else ""
+        note = note or (f"As in the preset {run.preset}." if run.preset else "")
+    lines = []
+    for name in sorted(names, key=lambda name: name not in telling):
+        cells = [name, *(written(table.get(name)) for table in tables)]
+        cells += [written(extra[name]) if name in extra else ""] if extra else []
+        lines.append(Line(cells, is_marked=name in telling))
+    table = Table(head, lines, summary=f"All {len(lines)} settings", style="settings")
+    return Section("settings", "Configuration", note, [Part([table])])
+
+
+def again_section(runs: Sequence[Run], commands: Sequence[str]) -> Section:
+    """Where the runs were trained, and what to type to have all this again."""
+    trained = dict.fromkeys(command for run in runs for command in run.commands)
+    blocks: list[Commands | Table] = [Commands([*trained, *commands])]
+    known = [run for run in runs if run.environment]
+    if known:
+        names = dict.fromkeys(name for run in known for name in run.environment)
+        rows = {name: [written(run.environment.get(name)) for run in known] for name in names}
+        is_same = all(len(set(cells)) == 1 for cells in rows.values())
+        head = [
+            "environment",
+            "" if is_same else known[0].name,
+            *([] if is_same else [r.name for r in known[1:]]),
+        ]
+        lines = [Line([name, *(cells[:1] if is_same else cells)]) for name, cells in rows.items()]
+        blocks.append(Table(head, lines, style="settings", summary="Where they were trained"))
+    prose = "What trains these models and makes this page; a seed gives the same numbers on the same machine."
+    return Section("again", "Make it again", prose, [Part(blocks)])
