@@ -13,9 +13,10 @@ from torch import Tensor
 from conftest import Run
 from emorl import Decomposition, Model, Outcome, UserError, load, open_dataset
 from emorl.data import DATASETS, DataConfig
-from emorl.data.base import Arrays, DatasetInfo, SceneDataset
+from emorl.data.base import Arrays, DatasetInfo, SceneDataset, SceneRange
 from emorl.evaluation.activeness import activeness, latent_ranges
 from emorl.evaluation.evaluate import evaluate
+from emorl.evaluation.leakage import leakage
 from emorl.evaluation.sweeps import by_objects, stability, sweep_slots, sweep_steps
 
 
@@ -82,6 +83,35 @@ def test_activeness_of_a_known_decoder() -> None:
     assert found.active == [0]
     assert found.order[0] == 0
     assert seen[-1] == (4, 4)
+
+
+class Halves(Known):
+    """Each slot owns one half of the image for good."""
+
+    def decode(self, slots: Tensor) -> Decomposition:
+        whole = super().decode(slots)
+        masks = torch.zeros_like(whole.masks)
+        masks[:, 0, :, :, :2], masks[:, 1, :, :, 2:] = 1, 1
+        return Decomposition(masks, whole.components, slots)
+
+
+def test_an_edit_leaks_where_slots_share_pixels_and_nowhere_else() -> None:
+    clean = leakage(Halves(), Greys(), dims=2)
+    assert (clean.image, clean.others) == (0, 0)
+    shared = leakage(Known(), Greys(), dims=2)
+    assert shared.image == pytest.approx(1)  # both slots own every pixel by half
+    assert shared.others == pytest.approx(0, abs=1e-6)  # but only one of them has changed
+
+
+def test_leakage_without_an_edit_that_does_something() -> None:
+    assert leakage(Known(), SceneRange(Greys(), 0, 1)).edits == 0
+
+
+def test_edits_of_released_weights_stay_where_the_object_is() -> None:
+    scenes = open_dataset(DataConfig("tetrominoes"), "test")
+    found = leakage(load("efficient-morl/tetrominoes"), scenes, images=3)
+    assert found.edits > 20
+    assert found.others < found.image < 0.15
 
 
 def test_released_weights_use_some_dimensions_and_leave_others() -> None:

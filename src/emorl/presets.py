@@ -60,6 +60,9 @@ TETROMINOES_TINY = replace(
 # One's own images: as fast, with more slots and room for what they look like.
 FOLDER_FAST = replace(TETROMINOES_FAST, image_size=64, num_slots=6, slot_size=64)
 
+# The same recipe for larger images: a step takes five times as long, so there are fewer.
+SPRITES_FAST = replace(FOLDER_FAST, kl_ramp=(800, 3000))
+
 FAST = TrainConfig(
     steps=14_000,
     batch_size=16,
@@ -72,6 +75,8 @@ FAST = TrainConfig(
     evaluate_images=128,
     checkpoint_every=250,
 )
+
+FAST_SPRITES = replace(FAST, steps=6_000)
 
 TINY = replace(
     FAST,
@@ -134,8 +139,15 @@ PRESETS: dict[str, RunConfig] = {
         TETROMINOES, DataConfig("tetrominoes"), TrainConfig(steps=200_000)
     ),
     "efficient-morl/multi-dsprites": RunConfig(MULTI_DSPRITES, DataConfig("multi-dsprites"), PAPER),
+    "efficient-morl/multi-dsprites-textured": RunConfig(
+        MULTI_DSPRITES, DataConfig("multi-dsprites-textured"), PAPER
+    ),
     "efficient-morl/clevr6": RunConfig(CLEVR6, DataConfig("clevr6"), PAPER),
     "efficient-morl/tetrominoes-fast": RunConfig(TETROMINOES_FAST, DataConfig("tetrominoes"), FAST),
+    "efficient-morl/multi-dsprites-fast": RunConfig(SPRITES_FAST, DataConfig("multi-dsprites"), FAST_SPRITES),
+    "efficient-morl/multi-dsprites-textured-fast": RunConfig(
+        SPRITES_FAST, DataConfig("multi-dsprites-textured"), FAST_SPRITES
+    ),
     "efficient-morl/folder": RunConfig(FOLDER_FAST, DataConfig(FOLDER, image_size=64), FAST),
     "efficient-morl/tetrominoes-tiny": RunConfig(
         TETROMINOES_TINY,

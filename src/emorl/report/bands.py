@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from emorl.report.charts import Chart, blank, styled
+
 Points = Sequence[tuple[float, float]]  # (step, value)
 
 
@@ -20,13 +22,12 @@ def smoothed(points: Points, *, width: int = 25) -> Points:
     return list(zip(steps.tolist(), means.tolist(), strict=True))
 
 
+@styled
 def band_figure(
     panels: Mapping[str, Mapping[str, Sequence[Points]]], *, log: Sequence[str] = (), label: str = "step"
-) -> Any:
+) -> Chart:
     """`panels`: title -> label -> the curves of its seeds, which share their steps. `log` names panels by title."""
-    from matplotlib.figure import Figure  # not pyplot: no global state, no display needed
-
-    figure = Figure(figsize=(4.2 * len(panels), 3.2), layout="constrained")
+    figure = blank(4.2 * len(panels), 3.2)
     axes_of: Any = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (title, curves) in zip(axes_of, panels.items(), strict=True):
         for name, seeds in curves.items():
@@ -37,10 +38,9 @@ def band_figure(
             axes.fill_between(
                 steps, values.min(axis=0), values.max(axis=0), color=line.get_color(), alpha=0.2, lw=0
             )
-        axes.set_title(title, fontsize=10)
+        axes.set_title(title)
         axes.set_xlabel(label)
-        axes.grid(alpha=0.3)
         if title in log:
             axes.set_yscale("log")
-    axes_of[0].legend(fontsize=8, frameon=False)
+    axes_of[0].legend()
     return figure

@@ -20,8 +20,15 @@ SYSTEMS = {
     "iodine": "IODINE",
     "monet": "MONet",
     "slot-mlp": "Slot MLP",
+    "genesis": "GENESIS",
+    "genesis-v2": "GENESIS-V2",
 }
-DATASET_TITLES = {"tetrominoes": "Tetrominoes", "multi-dsprites": "Multi-dSprites", "clevr6": "CLEVR6"}
+DATASET_TITLES = {
+    "tetrominoes": "Tetrominoes",
+    "multi-dsprites": "Multi-dSprites",
+    "multi-dsprites-textured": "textured Multi-dSprites",
+    "clevr6": "CLEVR6",
+}
 
 # Table 1, five seeds, by (kind of model, data set). Multi-dSprites is the variant with a grey background.
 PUBLISHED_ARI: dict[tuple[str, str], Published] = {

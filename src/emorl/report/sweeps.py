@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from emorl.report.charts import Chart, blank, save_chart, styled
+
 TITLES = {
     "ari": "ARI (foreground)",
     "mse": "MSE",
@@ -16,12 +18,11 @@ TITLES = {
 }
 
 
-def sweep_figure(curves: Mapping[str, Sequence[Mapping[str, float]]], *, label: str) -> Any:
+@styled
+def sweep_figure(curves: Mapping[str, Sequence[Mapping[str, float]]], *, label: str) -> Chart:
     """One panel per score there is, one line per curve; bars are standard errors, where they are known."""
-    from matplotlib.figure import Figure  # not pyplot: no global state, no display needed
-
     names = [name for name in TITLES if any(name in row for rows in curves.values() for row in rows)]
-    figure = Figure(figsize=(3.3 * len(names), 2.8), layout="constrained")
+    figure = blank(3.3 * len(names), 2.8)
     panels: Any = figure.subplots(1, len(names), squeeze=False)[0]
     for axes, name in zip(panels, names, strict=True):
         for curve, rows in curves.items():
@@ -32,15 +33,13 @@ def sweep_figure(curves: Mapping[str, Sequence[Mapping[str, float]]], *, label: 
                 yerr=[row.get(f"{name}_error", 0.0) for row in known],
                 marker="o", ms=4, lw=1.2, capsize=2, label=curve,
             )  # fmt: skip
-        axes.set_title(TITLES[name], fontsize=10)
+        axes.set_title(TITLES[name])
         axes.set_xlabel(label)
-        axes.grid(alpha=0.3)
     if len(curves) > 1:
-        panels[0].legend(fontsize=8, frameon=False)
+        panels[0].legend()
     return figure
 
 
 def sweep_chart(rows: Sequence[Mapping[str, float]], path: Path, *, label: str) -> None:
     """Draws one sweep into a PNG."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    sweep_figure({"": rows}, label=label).savefig(path, dpi=110)
+    save_chart(sweep_figure({"": rows}, label=label), path)

@@ -139,6 +139,14 @@ EXPERIMENTS: dict[str, Experiment] = {
         figures.draw_traversals,
         presets=("clevr6",),
     ),
+    "appendix-b": Experiment(
+        "Edits of textured sprites",
+        "Edits of EfficientMORL's slots stay with their object; those of GENESIS's change other slots too.",
+        tables.edits,
+        ("ari", "leakage", "leakage_of_others"),
+        figures.draw_decompositions,
+        presets=("multi-dsprites-textured",),
+    ),
     "figure-10": Experiment(
         "Time and parameters of a pass",
         "Without refinement a pass is ten times as fast as IODINE's; with I <= 1 it is like Slot Attention's.",

@@ -12,6 +12,7 @@ from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.sweeps import sweep_steps
 from emorl.probability import noise_from, noise_per_image
 from emorl.report.bands import Points, band_figure, smoothed
+from emorl.report.charts import save_chart
 from emorl.report.images import save_picture, scenes_apart
 from emorl.report.posteriors import posteriors
 from emorl.report.sweeps import sweep_figure
@@ -63,7 +64,7 @@ def draw_loss(trained: Sequence[Trained], rows: Sequence[Row], path: Path) -> No
         "NLL of the last step": grouped(trained, "nll"),
         "ARI on validation scenes": grouped(trained, "validation_ari", smooth=False),
     }
-    band_figure(panels).savefig(path, dpi=110)
+    save_chart(band_figure(panels), path)
 
 
 # Figure 3: the KL, and the norms of the refinement updates.
@@ -92,8 +93,8 @@ def draw_norms(trained: Sequence[Trained], rows: Sequence[Row], path: Path) -> N
         },
     }
     figure = band_figure(panels)
-    figure.axes[1].legend(fontsize=8, frameon=False)
-    figure.savefig(path, dpi=110)
+    figure.axes[1].legend(fontsize=8.5, frameon=False)
+    save_chart(figure, path)
 
 
 # Figure 7: other numbers of refinements, and of objects, than in training.
@@ -125,7 +126,7 @@ def draw_at_test_time(trained: Sequence[Trained], rows: Sequence[Row], path: Pat
         label = row["label"].rsplit(",", 1)[0]
         curves.setdefault(label, []).append({"value": row["steps"], **row})
     means = {label: mean_by_value(points) for label, points in curves.items()}
-    sweep_figure(means, label="I at test time").savefig(path, dpi=110)
+    save_chart(sweep_figure(means, label="I at test time"), path)
 
 
 def mean_by_value(points: Sequence[dict[str, float]]) -> list[dict[str, float]]:

@@ -35,7 +35,10 @@ SCALES: dict[ScaleName, Scale] = {
     ),
     "paper": Scale(
         "the paper's data, settings and number of steps, five seeds; for owners of GPUs",
-        presets={name: f"efficient-morl/{name}" for name in ("tetrominoes", "multi-dsprites", "clevr6")},
+        presets={
+            name: f"efficient-morl/{name}"
+            for name in ("tetrominoes", "multi-dsprites", "multi-dsprites-textured", "clevr6")
+        },
         seeds=(0, 1, 2, 3, 4),
     ),
 }
