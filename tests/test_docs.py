@@ -42,7 +42,8 @@ def test_every_readme_command_runs_in_order(tmp_path: Path) -> None:
             assert target == "learn" or "emorl train efficient-morl/tetrominoes-fast" in result.stdout
         else:
             assert words[0] == "emorl"
-            words += SHORT if words[1] == "train" else ["--images", "4"] if words[1] == "evaluate" else []
+            words += SHORT if words[1] == "train" else []
+            words += ["--images", "4"] if words[1] in ("evaluate", "sweep", "report") else []
             words += ["--count", "50"] if words[1:3] == ["data", "store"] else []
             run = [sys.executable, "-m", *words]
             result = subprocess.run(

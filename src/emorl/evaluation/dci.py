@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from emorl.data.base import Array, FactorKind, SceneDataset
 from emorl.data.loading import in_order
@@ -111,6 +110,8 @@ def objects_of(
     model: Model, scenes: SceneDataset, *, images: int | None = None, seed: int = 0
 ) -> tuple[Array, dict[str, Array]]:
     """Codes (N, D) and factors (N,) of the objects that a slot was matched with, over the first `images` scenes."""
+    from scipy.optimize import linear_sum_assignment  # here, because importing it takes half a second
+
     codes: list[Array] = []
     rows: dict[str, list[Array]] = {name: [] for name in scenes.info.factors if name not in NOT_FACTORS}
     device = next(model.parameters()).device

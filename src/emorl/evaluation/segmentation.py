@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from emorl.types import Decomposition, Scene
@@ -42,6 +41,8 @@ def overlap_scores(predicted: Tensor, true: Tensor) -> dict[str, Tensor]:
     is left for it. "mbo": with the group that covers it best, whoever else has it. Both are means over an image's
     objects, and 1 where there is none.
     """
+    from scipy.optimize import linear_sum_assignment  # here, because importing it takes half a second
+
     shared = iou(predicted, true)[:, :, 1:]
     is_object = true_sizes(true, shared.shape[2] + 1)[:, 1:] > 0
     matched = torch.zeros_like(is_object, dtype=torch.float64)
