@@ -17,6 +17,7 @@ from emorl.report.images import save_picture, scenes_apart
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "efficient-morl--tetrominoes-fast.json"
 EXPLORATION = ROOT / "benchmarks" / "results" / "exploration.json"
+LEVERS = ROOT / "benchmarks" / "results" / "levers.json"
 DATASETS = ROOT / "benchmarks" / "results" / "datasets.json"
 PAPER = {
     "ari": 0.982,
@@ -71,6 +72,23 @@ def exploration_table(experiments: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def levers_table(results: dict[str, Any]) -> str:
+    """The levers with two seeds each as Markdown."""
+    lines = ["| change | ARI | MSE (1e-4) | KL refined | CPU minutes |", "|---|---|---|---|---|"]
+    for entry in results["summary"]:
+        numbers = [
+            f"{factor * entry[name]['mean']:.{digits}f} ± {factor * entry[name]['sd']:.{digits}f}"
+            for name, factor, digits in (
+                ("ari", 1, 3),
+                ("mse", 1e4, 0),
+                ("kl_refined", 1, 0),
+                ("cpu_minutes", 1, 1),
+            )
+        ]
+        lines.append(f"| {entry['label']} | {' | '.join(numbers)} |")
+    return "\n".join(lines)
+
+
 def dataset_table(results: dict[str, Any]) -> str:
     """The statistics as Markdown."""
     lines = [
@@ -104,6 +122,9 @@ def rewrite(path: Path, name: str, content: str) -> None:
 def main() -> None:
     experiments = json.loads(EXPLORATION.read_text(encoding="utf-8"))
     rewrite(ROOT / "docs" / "learning.md", "exploration", exploration_table(experiments))
+    rewrite(
+        ROOT / "docs" / "learning.md", "levers", levers_table(json.loads(LEVERS.read_text(encoding="utf-8")))
+    )
     datasets = json.loads(DATASETS.read_text(encoding="utf-8"))
     rewrite(ROOT / "docs" / "data.md", "statistics", dataset_table(datasets))
     if RESULTS.exists():
