@@ -23,6 +23,9 @@ def test_folded_first_convolution_equals_the_plain_one(layout: str, frequencies:
     decoder = SpatialBroadcastDecoder(layout, image_size=32, slot_size=6, frequencies=frequencies).double()
     z = torch.randn(10, 6, dtype=F64, requires_grad=True)
     tiled = z[:, :, None, None].expand(-1, -1, decoder.grid, decoder.grid)
+    tiled = nn.functional.pad(
+        tiled, (0, 0, 0, 0, 0, decoder.first.in_channels - 6)
+    )  # where coordinates stand
     plain = decoder.first(tiled + decoder.position(decoder.grid, decoder.grid))
     folded = decoder.first_folded(z)
     torch.testing.assert_close(folded, plain, rtol=1e-12, atol=1e-12)

@@ -170,3 +170,77 @@ class AutoGeco(nn.Module):
             return
         excess = (self.error / (self.unexplained * self.variance)).clamp_min(1e-6).log().clamp(-1, 1)
         self.weight.copy_((self.weight * (self.rate * excess).exp()).clamp(*self.BOUNDS))
+
+
+@dataclass(frozen=True)
+class KLGecoConfig:
+    """The GECO of GENESIS and GENESIS-V2, which moves the weight of the KL; the published numbers by default."""
+
+    goal: float | None = (
+        0.5655  # NLL per element, the constant ½ log 2π included; None: β stays where it starts
+    )
+    start: float = 1.0  # β at the beginning
+    step_size: float = 1e-5  # of the logarithm of β, per nat, for images of 64x64 pixels
+    speed_up: float = 10.0  # of the way back up, once the goal is met
+    decay: float = 0.99  # of the moving average of the NLL
+    bounds: tuple[float, float] = (1e-10, 1e10)  # of β
+
+    def build(self, *, image_size: int, sigma: float) -> KLGeco:
+        """Returns the module that weighs the KL of images of this size under a Gaussian of scale `sigma`."""
+        target = None
+        if self.goal is not None:
+            elements, constant = 3 * image_size**2, 0.5 * math.log(2 * math.pi)
+            target = elements * (self.goal - constant)
+            floor = math.log(sigma) + constant
+            if self.goal <= floor:
+                raise UserError(
+                    f"GECO goal = {self.goal:g} cannot be reached: with sigma {sigma:g} even a perfect reconstruction "
+                    f"has an NLL of {floor:.4f} per element. Choose a higher one."
+                )
+        return KLGeco(
+            target,
+            start=self.start,
+            step_size=self.step_size * 64**2 / image_size**2,
+            speed_up=self.speed_up,
+            decay=self.decay,
+            bounds=self.bounds,
+        )
+
+
+class KLGeco(nn.Module):
+    """Weighs the KL by β, which falls by a factor while the NLL is above its target and rises while it is below."""
+
+    beta: Tensor
+    nll: Tensor
+    updates: Tensor
+
+    def __init__(
+        self,
+        target: float | None,
+        *,
+        start: float,
+        step_size: float,
+        speed_up: float,
+        decay: float,
+        bounds: tuple[float, float],
+    ) -> None:
+        super().__init__()
+        self.target = target
+        self.step_size = step_size
+        self.speed_up = speed_up
+        self.decay = decay
+        self.bounds = bounds
+        self.register_buffer("beta", torch.tensor(start))
+        self.register_buffer("nll", torch.tensor(0.0))  # moving average
+        self.register_buffer("updates", torch.tensor(0))
+
+    @torch.no_grad()
+    def update(self, nll: Tensor) -> None:
+        """Moves β, given the mean NLL per image of the batch just trained on."""
+        self.updates += 1
+        self.nll.copy_(nll if self.updates == 1 else self.decay * self.nll + (1 - self.decay) * nll)
+        if self.target is None:
+            return
+        gap = self.target - self.nll
+        rate = self.step_size * torch.where(gap > 0, self.speed_up, 1.0)
+        self.beta.copy_((self.beta * (rate * gap).exp()).clamp(*self.bounds))

@@ -6,8 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from emorl.data import FOLDER, DataConfig
-from emorl.geco import GecoConfig
+from emorl.geco import GecoConfig, KLGecoConfig
 from emorl.models.efficient_morl import EfficientMORLConfig
+from emorl.models.genesis import GenesisConfig
+from emorl.models.genesis_v2 import GenesisV2Config
+from emorl.models.iodine import IODINEConfig
+from emorl.models.monet import MONetConfig
 from emorl.models.slot_attention import SlotAttentionConfig
 from emorl.models.slot_autoencoder import SlotAutoencoderConfig
 from emorl.models.slot_mlp import SlotMLPConfig
@@ -134,6 +138,192 @@ def slot_autoencoders(kind: str, config: type[SlotAutoencoderConfig], **tiny: An
     return {f"{kind}/{name}": run for name, run in presets.items()}
 
 
+# --- GENESIS and GENESIS-S
+GENESIS = TrainConfig(
+    steps=500_000,
+    batch_size=32,
+    learning_rate=1e-4,
+    warm_up=0,
+    decay="none",
+    max_grad_norm=1e9,
+    curriculum=(),
+)
+GENESIS_FAST = GenesisConfig(
+    image_size=35,
+    num_slots=4,
+    channels=16,
+    hidden_size=128,
+    strides=(2, 2, 2, 1, 1),
+    decoder="lean-appearance",
+)
+GENESIS_TINY = replace(GENESIS_FAST, mask_size=8, component_size=4, channels=4, hidden_size=16)
+
+
+def genesis(kind: str, *, shared: bool) -> dict[str, RunConfig]:
+    """Presets of GENESIS, or of GENESIS-S where latents are shared."""
+    presets = {
+        "tetrominoes": (GenesisConfig(35, 4), GENESIS),
+        "multi-dsprites": (GenesisConfig(64, 6), GENESIS),
+        "clevr6": (GenesisConfig(96, 7), GENESIS),
+        "tetrominoes-fast": (GENESIS_FAST, replace(FAST, curriculum=())),
+        "tetrominoes-tiny": (GENESIS_TINY, replace(TINY, curriculum=())),
+    }
+    return {
+        f"{kind}/{name}": RunConfig(
+            replace(model, shared=shared), DataConfig(name.removesuffix("-fast").removesuffix("-tiny")), train
+        )
+        for name, (model, train) in presets.items()
+    }
+
+
+# --- MONet
+MONET = TrainConfig(
+    steps=500_000,
+    batch_size=64,
+    learning_rate=1e-4,
+    warm_up=0,
+    half_life=500_000,
+    max_grad_norm=1e9,
+    curriculum=(),
+)
+MONET_TETROMINOES = MONetConfig(image_size=35, num_slots=4, background_sigma=0.3, foreground_sigma=0.36)
+MONET_FAST = replace(
+    MONET_TETROMINOES,
+    attention_channels=16,
+    encoder_channels=16,
+    decoder="lean",
+    frequencies=8,
+    likelihood="pixel-mixture",
+    background_sigma=0.2,
+    foreground_sigma=0.22,
+    initialisation="scaled",
+    scale_bias=-3.0,
+    kl_weight=0.02,
+    mask_weight=2.0,
+)
+MONET_TINY = replace(
+    MONET_FAST, slot_size=8, attention_channels=4, encoder_channels=4, decoder_channels=8, frequencies=2
+)
+MONETS = {
+    "monet/tetrominoes": RunConfig(MONET_TETROMINOES, DataConfig("tetrominoes"), MONET),
+    "monet/multi-dsprites": RunConfig(
+        MONetConfig(image_size=64, num_slots=6), DataConfig("multi-dsprites"), MONET
+    ),
+    # Published with RMSprop; Adam here.
+    "monet/clevr6": RunConfig(
+        MONetConfig(), DataConfig("clevr6"), replace(MONET, batch_size=32, learning_rate=3e-5)
+    ),
+    "monet/tetrominoes-fast": RunConfig(MONET_FAST, DataConfig("tetrominoes"), replace(FAST, curriculum=())),
+    "monet/tetrominoes-tiny": RunConfig(MONET_TINY, DataConfig("tetrominoes"), replace(TINY, curriculum=())),
+}
+
+# --- GENESIS-V2, trained like GENESIS
+GENESIS_V2_FAST = GenesisV2Config(
+    image_size=35,
+    num_slots=4,
+    slot_size=32,
+    channels=16,
+    decoder="lean",
+    frequencies=8,
+    hidden_size=64,
+    likelihood="gaussian",
+    likelihood_sigma=0.16,
+    scale_bias=-3.5,
+    # Hardly any KL until the squared error is below 0.002; then as much as that leaves room for.
+    geco=KLGecoConfig(goal=-0.875, start=0.01, bounds=(0.01, 1.0)),
+)
+GENESIS_V2_TINY = replace(
+    GENESIS_V2_FAST,
+    slot_size=8,
+    channels=8,
+    decoder_channels=8,
+    frequencies=2,
+    hidden_size=16,
+    geco=KLGecoConfig(),
+)
+GENESIS_V2S = {
+    "genesis-v2/tetrominoes": RunConfig(
+        GenesisV2Config(image_size=35, num_slots=4), DataConfig("tetrominoes"), GENESIS
+    ),
+    "genesis-v2/multi-dsprites": RunConfig(
+        GenesisV2Config(image_size=64, num_slots=6), DataConfig("multi-dsprites"), GENESIS
+    ),
+    "genesis-v2/clevr6": RunConfig(GenesisV2Config(), DataConfig("clevr6"), GENESIS),
+    "genesis-v2/tetrominoes-fast": RunConfig(
+        GENESIS_V2_FAST, DataConfig("tetrominoes"), replace(FAST, curriculum=())
+    ),
+    "genesis-v2/tetrominoes-tiny": RunConfig(
+        GENESIS_V2_TINY, DataConfig("tetrominoes"), replace(TINY, curriculum=())
+    ),
+}
+
+# --- IODINE
+# A tenth of the rate after a million steps. Published with a beta1 of 0.95; Adam's default here.
+IODINE = TrainConfig(
+    steps=1_000_000, learning_rate=3e-4, warm_up=0, half_life=301_030, max_grad_norm=5.0, curriculum=()
+)
+IODINE_TETROMINOES = IODINEConfig(
+    image_size=35,
+    num_slots=4,
+    slot_size=32,
+    decoder="same-5x5",
+    decoder_channels=32,
+    refine_channels=32,
+    refine_layers=3,
+    refine_kernel=5,
+    refine_sizes=(128,),
+    coordinates="cosine",
+    lstm_size=0,
+)
+# A mixture finds the colours first and the places late, so slots compose pixels here; refinement keeps track of places,
+# and two rounds of it start from posteriors that become narrow at once. The scale is EfficientMORL's there.
+IODINE_FAST = replace(
+    IODINE_TETROMINOES,
+    num_steps=2,
+    likelihood="gaussian",
+    likelihood_sigma=0.16,
+    bounded=True,
+    decoder="lean",
+    refine_kernel=3,
+    refine_pooling=False,
+    refine_sizes=(64,),
+    lstm_size=64,
+    initialisation="scaled",
+    scale_bias=-3.0,
+    kl_start=0.007,
+    kl_ramp=(800, 6000),
+)
+IODINE_TINY = replace(
+    IODINE_FAST,
+    slot_size=8,
+    decoder_channels=8,
+    frequencies=2,
+    refine_channels=8,
+    refine_sizes=(16,),
+    lstm_size=16,
+)
+IODINES = {
+    "iodine/tetrominoes": RunConfig(
+        IODINE_TETROMINOES, DataConfig("tetrominoes"), replace(IODINE, batch_size=256)
+    ),
+    "iodine/multi-dsprites": RunConfig(
+        replace(IODINE_TETROMINOES, image_size=64, num_slots=6, slot_size=16, lstm_size=128),
+        DataConfig("multi-dsprites"),
+        replace(IODINE, batch_size=128),
+    ),
+    # Published for 128x128 pixels; scenes here have 96.
+    "iodine/clevr6": RunConfig(
+        IODINEConfig(image_size=96), DataConfig("clevr6"), replace(IODINE, batch_size=32, learning_rate=1e-3)
+    ),
+    "iodine/tetrominoes-fast": RunConfig(
+        IODINE_FAST, DataConfig("tetrominoes"), replace(FAST, curriculum=())
+    ),
+    "iodine/tetrominoes-tiny": RunConfig(
+        IODINE_TINY, DataConfig("tetrominoes"), replace(TINY, curriculum=())
+    ),
+}
+
+
 PRESETS: dict[str, RunConfig] = {
     "efficient-morl/tetrominoes": RunConfig(
         TETROMINOES, DataConfig("tetrominoes"), TrainConfig(steps=200_000)
@@ -156,4 +346,9 @@ PRESETS: dict[str, RunConfig] = {
     ),
     **slot_autoencoders("slot-attention", SlotAttentionConfig, hidden_size=16),
     **slot_autoencoders("slot-mlp", SlotMLPConfig, hidden_size=16),
+    **genesis("genesis", shared=False),
+    **genesis("genesis-s", shared=True),
+    **MONETS,
+    **IODINES,
+    **GENESIS_V2S,
 }

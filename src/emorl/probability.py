@@ -101,7 +101,31 @@ def gaussian_nll(x: Tensor, log_masks: Tensor, components: Tensor, sigma: float)
     return ((x - image).square() / (2 * sigma**2) + math.log(sigma)).sum(dim=(1, 2, 3))
 
 
-def mixture_nll(x: Tensor, log_masks: Tensor, components: Tensor, sigma: float) -> Tensor:
-    """-log Σ_k π_k N(x; y_k, σ²), channel by channel: each slot explains pixels on its own. Returns (B,)."""
+def mixture_nll(x: Tensor, log_masks: Tensor, components: Tensor, sigma: float | Tensor) -> Tensor:
+    """-log Σ_k π_k N(x; y_k, σ²), channel by channel: each slot explains pixels on its own. Returns (B,).
+
+    σ may differ from slot to slot, (K, 1, 1, 1).
+    """
     log_density = (x.unsqueeze(1) - components).square() / (-2 * sigma**2)
+    if isinstance(sigma, Tensor):
+        log_density, sigma = log_density - sigma.log(), 1.0
     return (math.log(sigma) - (log_masks + log_density).logsumexp(dim=1)).sum(dim=(1, 2, 3))
+
+
+def pixel_mixture_nll(x: Tensor, log_masks: Tensor, components: Tensor, sigma: float | Tensor) -> Tensor:
+    """-log Σ_k π_k Π_c N(x_c; y_kc, σ²), pixel by pixel: one slot explains all channels of a pixel. Returns (B,).
+
+    Channel by channel, a black and a white slot can share every pixel of a saturated colour; not here.
+    """
+    log_sigma = sigma.log() if isinstance(sigma, Tensor) else math.log(sigma)
+    log_density = (x.unsqueeze(1) - components).square() / (-2 * sigma**2) - log_sigma
+    return -(log_masks + log_density.sum(dim=2, keepdim=True)).logsumexp(dim=1).sum(dim=(1, 2, 3))
+
+
+def mask_kl(log_masks: Tensor, log_others: Tensor, *, least: float = 1e-5) -> Tensor:
+    """D_KL between the slots that two sets of masks choose for a pixel, summed over pixels. Returns (B,).
+
+    Masks below `least` count as `least`: where both are nearly nothing, their ratio does not matter.
+    """
+    log_p, log_q = log_masks.clamp_min(math.log(least)), log_others.clamp_min(math.log(least))
+    return (log_p.exp() * (log_p - log_q)).sum(dim=(1, 2, 3, 4))

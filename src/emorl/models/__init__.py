@@ -6,6 +6,10 @@ from typing import Any
 
 from emorl.models.base import Model
 from emorl.models.efficient_morl import EfficientMORL
+from emorl.models.genesis import Genesis
+from emorl.models.genesis_v2 import GenesisV2
+from emorl.models.iodine import IODINE
+from emorl.models.monet import MONet
 from emorl.models.slot_attention import SlotAttention
 from emorl.models.slot_mlp import SlotMLP
 
@@ -13,6 +17,10 @@ MODELS: dict[str, type[Model]] = {
     "efficient-morl": EfficientMORL,
     "slot-attention": SlotAttention,
     "slot-mlp": SlotMLP,
+    "genesis": Genesis,
+    "iodine": IODINE,
+    "monet": MONet,
+    "genesis-v2": GenesisV2,
 }
 
 

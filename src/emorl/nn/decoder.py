@@ -7,19 +7,25 @@ slot as a product with its kernel summed over space: exact, and a quarter to a t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from emorl.errors import UserError
-from emorl.nn.position import PositionProjection
+from emorl.nn.position import Coordinates, PositionProjection
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The layers of a decoder, and the side of the grid that a slot is broadcast to."""
+    """The layers of a decoder, and the side of the grid that a slot is broadcast to.
+
+    Positions are projected and added to the slot, unless the first layer has two more inputs than a slot has numbers:
+    then plain coordinates stand beside it.
+    """
 
     grid: int
     first: nn.Conv2d | nn.ConvTranspose2d
@@ -58,27 +64,79 @@ def deconv(image_size: int, slot_size: int, channels: int = 64) -> Layout:
         raise UserError(
             f"The 'deconv' decoder needs an image size divisible by 16, not {image_size}; use 'lean'."
         )
-
-    def double(size_in: int) -> nn.ConvTranspose2d:
-        return nn.ConvTranspose2d(size_in, channels, 5, stride=2, padding=2, output_padding=1)
-
     rest: list[nn.Module] = [nn.ReLU(inplace=True)]
     for _ in range(3):
-        rest += [double(channels), nn.ReLU(inplace=True)]
+        rest += [doubling(channels, channels), nn.ReLU(inplace=True)]
     rest += [nn.ConvTranspose2d(channels, channels, 5, padding=2), nn.ReLU(inplace=True)]
-    return Layout(image_size // 16, double(slot_size), [*rest, nn.ConvTranspose2d(channels, 4, 3, padding=1)])
+    last = nn.ConvTranspose2d(channels, 4, 3, padding=1)
+    return Layout(image_size // 16, doubling(slot_size, channels), [*rest, last])
 
 
-def lean(image_size: int, slot_size: int, channels: int = 32) -> Layout:
+def normed(image_size: int, slot_size: int, channels: int = 64) -> Layout:
+    """GENESIS-V2's: four transposed convolutions that double the size, with a norm over groups of channels."""
+    rest: list[nn.Module] = [nn.GroupNorm(8, channels), nn.ReLU(inplace=True)]
+    for _ in range(3):
+        rest += [doubling(channels, channels), nn.GroupNorm(8, channels), nn.ReLU(inplace=True)]
+    rest.append(nn.Conv2d(channels, 4, 1))
+    return Layout(math.ceil(image_size / 16), doubling(slot_size + 2, channels), rest)
+
+
+def doubling(size_in: int, size_out: int) -> nn.ConvTranspose2d:
+    """A transposed convolution whose output has twice the size."""
+    return nn.ConvTranspose2d(size_in, size_out, 5, stride=2, padding=2, output_padding=1)
+
+
+def lean(image_size: int, slot_size: int, channels: int = 32, *, outputs: int = 4) -> Layout:
     """Ours, for CPUs: padded 3x3 convolutions at half resolution, each output holding four pixels."""
     rest: list[nn.Module] = [nn.ELU(inplace=True)]
     for _ in range(3):
         rest += [nn.Conv2d(channels, channels, 3, padding=1), nn.ELU(inplace=True)]
-    rest += [nn.Conv2d(channels, 16, 3, padding=1), nn.PixelShuffle(2)]
+    rest += [nn.Conv2d(channels, 4 * outputs, 3, padding=1), nn.PixelShuffle(2)]
     return Layout(math.ceil(image_size / 2), nn.Conv2d(slot_size, channels, 3, padding=1), rest)
 
 
-LAYOUTS = {"broadcast": broadcast, "small": small, "padded": padded, "deconv": deconv, "lean": lean}
+def component(
+    image_size: int,
+    slot_size: int,
+    channels: int = 32,
+    *,
+    activation: type[nn.Module] = nn.ReLU,
+    outputs: int = 4,
+) -> Layout:
+    """MONet's: unpadded 3x3 convolutions over slot and coordinates that eat a margin of four pixels."""
+    rest: list[nn.Module] = [activation()]
+    for _ in range(3):
+        rest += [nn.Conv2d(channels, channels, 3), activation()]
+    rest.append(nn.Conv2d(channels, outputs, 1))
+    return Layout(image_size + 8, nn.Conv2d(slot_size + 2, channels, 3), rest)
+
+
+def same(image_size: int, slot_size: int, channels: int = 64, *, kernel: int = 3) -> Layout:
+    """IODINE's: convolutions over slot and coordinates that keep the size."""
+
+    def conv(size_in: int, size_out: int) -> nn.Conv2d:
+        return nn.Conv2d(size_in, size_out, kernel, padding=kernel // 2)
+
+    rest: list[nn.Module] = [nn.ELU(inplace=True)]
+    for _ in range(3):
+        rest += [conv(channels, channels), nn.ELU(inplace=True)]
+    return Layout(image_size, conv(slot_size + 2, channels), [*rest, conv(channels, 4)])
+
+
+LAYOUTS: dict[str, Callable[..., Layout]] = {
+    "broadcast": broadcast,
+    "small": small,
+    "padded": padded,
+    "deconv": deconv,
+    "normed": normed,
+    "lean": lean,
+    "same-3x3": same,
+    "same-5x5": partial(same, kernel=5),
+    "component": component,
+    # Colours alone, for models whose masks come from elsewhere; the first is GENESIS's.
+    "appearance": partial(component, activation=nn.ELU, outputs=3),
+    "lean-appearance": partial(lean, outputs=3),
+}
 
 
 class SpatialBroadcastDecoder(nn.Module):
@@ -98,7 +156,11 @@ class SpatialBroadcastDecoder(nn.Module):
         built = LAYOUTS[layout](image_size, slot_size, **widths)
         self.image_size = image_size
         self.grid = built.grid
-        self.position = PositionProjection(slot_size, frequencies=frequencies)
+        self.position = (
+            Coordinates(slot_size)
+            if built.first.in_channels == slot_size + 2
+            else PositionProjection(slot_size, frequencies=frequencies)
+        )
         self.first = built.first
         self.rest = nn.Sequential(*built.rest)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a third faster on CPUs
@@ -110,17 +172,22 @@ class SpatialBroadcastDecoder(nn.Module):
 
     def unbounded(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """The same with colours that may be any number."""
-        hidden = self.first_folded(z.flatten(0, 1))
-        output = self.rest(hidden)[..., : self.image_size, : self.image_size].unflatten(0, z.shape[:2])
-        components, logits = output.split([3, 1], dim=2)
+        components, logits = self.render(z).split([3, 1], dim=2)
         return logits.log_softmax(dim=1), components
 
+    def render(self, z: Tensor) -> Tensor:
+        """The output of the last layer for `z` (B, K, D), (B, K, C, H, W)."""
+        output = self.rest(self.first_folded(z.flatten(0, 1)))
+        rendered: Tensor = output[..., : self.image_size, : self.image_size].unflatten(0, z.shape[:2])
+        return rendered
+
     def first_folded(self, z: Tensor) -> Tensor:
-        """Returns first(broadcast(z) + position) for `z` (BK, D)."""
+        """Returns first(broadcast(z) + position) for `z` (BK, D), or of both beside each other."""
+        D = z.shape[-1]
         from_position: Tensor = self.first(self.position(self.grid, self.grid))
         if isinstance(self.first, nn.ConvTranspose2d):
-            return from_position + torch.einsum("nd,dcij->ncij", z, self.response(self.first))
-        from_z = torch.einsum("nd,cdij->ncij", z, summed_kernel(self.first))
+            return from_position + torch.einsum("nd,dcij->ncij", z, self.response(self.first)[:D])
+        from_z = torch.einsum("nd,cdij->ncij", z, summed_kernel(self.first)[:, :D])
         H, W = from_position.shape[-2:]
         return from_position + stretch(stretch(from_z, H, dim=-2), W, dim=-1)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 Layer = nn.Linear | nn.Conv2d | nn.ConvTranspose2d
 
@@ -37,6 +39,26 @@ def keras(*parts: nn.Module) -> None:
                     nn.init.orthogonal_(kernel)
                 nn.init.zeros_(cell.bias_ih)
                 nn.init.zeros_(cell.bias_hh)
+
+
+def sonnet(*parts: nn.Module) -> None:
+    """DeepMind's defaults: normal with a deviation of 1/sqrt(inputs), cut off at two deviations; zero biases."""
+    for layer in layers_of(parts):
+        truncated_normal(layer.weight, inputs=layer.weight[0].numel())
+
+
+def truncated_normal(t: Tensor, *, inputs: int) -> None:
+    std = inputs**-0.5
+    nn.init.trunc_normal_(t, std=std, a=-2 * std, b=2 * std)
+
+
+def even(decoder: nn.Sequential) -> None:
+    """Neighbours that a PixelShuffle takes from one place start alike, so that no checkerboard is there to be used."""
+    for layer, following in pairwise(decoder):
+        if isinstance(following, nn.PixelShuffle) and isinstance(layer, nn.Conv2d):
+            count = following.upscale_factor**2
+            with torch.no_grad():
+                layer.weight.copy_(layer.weight[::count].repeat_interleave(count, dim=0))
 
 
 def layers_of(parts: Iterable[nn.Module]) -> Iterator[Layer]:

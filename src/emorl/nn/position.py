@@ -33,3 +33,33 @@ class PositionProjection(nn.Module):
         """Returns (1, C, H, W): computed once, whatever the number of images and slots."""
         features: Tensor = self.project(position_features(H, W, self.frequencies, like=self.project.weight))
         return features.permute(2, 0, 1).unsqueeze(0)
+
+
+class Coordinates(nn.Module):
+    """Two channels from -1 to 1 beside `channels` empty ones, where a slot is put: MONet's way, without weights."""
+
+    empty: Tensor
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.register_buffer("empty", torch.zeros(1, channels, 1, 1), persistent=False)
+
+    def forward(self, H: int, W: int) -> Tensor:
+        """Returns (1, C + 2, H, W)."""
+        return torch.cat([self.empty.expand(1, -1, H, W), coordinate_grid(H, W, like=self.empty)], dim=1)
+
+
+def coordinate_grid(H: int, W: int, like: Tensor) -> Tensor:
+    """Row and column from -1 to 1, (1, 2, H, W)."""
+    down = torch.linspace(-1, 1, H, device=like.device, dtype=like.dtype)
+    right = torch.linspace(-1, 1, W, device=like.device, dtype=like.dtype)
+    return torch.stack(torch.meshgrid(down, right, indexing="ij")).unsqueeze(0)
+
+
+def cosine_grid(H: int, W: int, like: Tensor) -> Tensor:
+    """Products of cosines with up to two half-waves along each axis, without the constant one, (1, 8, H, W)."""
+    halves = math.pi * torch.arange(3, device=like.device, dtype=like.dtype)[:, None]
+    down, right = (
+        (halves * torch.linspace(0, 1, size, device=like.device, dtype=like.dtype)).cos() for size in (H, W)
+    )
+    return torch.einsum("ah,bw->abhw", down, right).flatten(0, 1)[1:].unsqueeze(0)

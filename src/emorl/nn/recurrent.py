@@ -51,3 +51,20 @@ class SingleGRU(nn.Module):
         """The same contract as DualGRU."""
         new: Tensor = self.cell(self.widen(theta).flatten(0, 1), lam.flatten(0, 1))
         return new.reshape(lam.shape)
+
+
+class LSTM(nn.Module):
+    """An LSTM cell with one bias per gate and a forget gate that starts open, as in DeepMind's Sonnet."""
+
+    def __init__(self, size_in: int, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.gates = nn.Linear(size_in + size, 4 * size)
+
+    def forward(self, inputs: Tensor, state: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
+        """Returns the new state, output h and memory c (..., size), given `inputs` (..., size_in); None is zero."""
+        zero = inputs.new_zeros(*inputs.shape[:-1], self.size)
+        h, c = (zero, zero) if state is None else state
+        enter, new, forget, leave = self.gates(torch.cat([inputs, h], dim=-1)).chunk(4, dim=-1)
+        c = torch.sigmoid(forget + 1) * c + torch.sigmoid(enter) * torch.tanh(new)
+        return torch.sigmoid(leave) * torch.tanh(c), c

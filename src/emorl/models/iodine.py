@@ -1,0 +1,266 @@
+"""IODINE (Greff et al., ICML 2019): slots inferred by nothing but the refinement of a first guess.
+
+B images, K slots of size D, T refinements. λ = (μ, unconstrained scale) is (B, K, 2D). The network that refines it sees
+what each slot paints and how well that explains the image, pixel by pixel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from emorl.errors import check_numbers
+from emorl.geco import Ramp
+from emorl.models.base import Model, budget
+from emorl.nn import initialise
+from emorl.nn.decoder import SpatialBroadcastDecoder
+from emorl.nn.evidence import CHANNELS, NORMED, PixelLikelihood, evidence
+from emorl.nn.gradient import value_and_gradient
+from emorl.nn.mlp import mlp
+from emorl.nn.position import coordinate_grid, cosine_grid
+from emorl.nn.recurrent import LSTM
+from emorl.probability import Gaussian
+from emorl.types import Decomposition, Outcome
+
+State = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class IODINEConfig:
+    """The published CLEVR6 configuration by default."""
+
+    image_size: int = 128  # side of the square images
+    num_slots: int = 7  # K, unless a call says otherwise
+    slot_size: int = 64  # D
+    num_steps: int = 5  # T, refinements, unless a call says otherwise
+    likelihood: Literal["mixture", "logistic", "gaussian"] = "mixture"  # the paper's, the code's, and a sum
+    likelihood_sigma: float = 0.1  # scale; the published code has 0.03 with "logistic"
+    bounded: bool = False  # colours through a sigmoid; the published ones are any number
+    prior_variance: float = 1.0  # the published code has softplus(0) = 0.693
+    decoder: Literal["same-3x3", "same-5x5", "lean"] = "same-3x3"  # layout, see nn/decoder.py
+    decoder_channels: int | None = None  # None: the layout's own width
+    frequencies: int = 8  # of the positions that "lean" knows, per axis; the others know plain coordinates
+    refine_channels: int = 64  # of the convolutions that look at pixels
+    refine_layers: int = 4  # each halves the resolution
+    refine_kernel: int = 3
+    refine_pooling: bool = (
+        True  # their mean over the image, as published; or all of them, so that places are kept
+    )
+    refine_sizes: tuple[int, ...] = (256, 256)  # of the MLP after them
+    coordinates: Literal["linear", "cosine"] = "linear"  # how refinement knows where a pixel is
+    lstm_size: int = 256  # 0: refinement has no memory
+    picture_gradients: bool = False  # as published: train through what refinement sees, for two more decodes
+    legacy_constants: bool = False  # as published: a constant beside slots, one beside pixels, one beside λ
+    initialisation: Literal["official", "scaled"] = "official"  # Sonnet's defaults, or He and Xavier
+    scale_bias: float = 0.0  # what each refinement adds to the unconstrained scale at the start
+    kl_weight: float = 1.0  # β, at the end of the ramp if there is one
+    kl_start: float | None = None  # β at the beginning; None: kl_weight throughout
+    kl_ramp: tuple[int, int] = (0, 1000)  # steps between which β goes from kl_start to kl_weight
+
+    def __post_init__(self) -> None:
+        check_numbers(
+            "model", self, image_size=5, num_slots=1, slot_size=1, num_steps=1, frequencies=0, refine_channels=1,
+            refine_layers=1, refine_kernel=1, lstm_size=0, kl_weight=0,
+            positive=("likelihood_sigma", "prior_variance"),
+        )  # fmt: skip
+        if self.decoder_channels is not None:
+            check_numbers("model", self, decoder_channels=1)
+
+
+class IODINE(Model):
+    """K symmetric slots that start alike, are told apart by a sample, and refined T times."""
+
+    Config: ClassVar[type] = IODINEConfig
+    config: IODINEConfig
+
+    def __init__(self, config: IODINEConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.lam0 = nn.Parameter(torch.empty(2 * config.slot_size))
+        self.decoder = SpatialBroadcastDecoder(
+            config.decoder,
+            image_size=config.image_size,
+            slot_size=config.slot_size + config.legacy_constants,
+            channels=config.decoder_channels,
+            frequencies=config.frequencies,
+        )
+        self.likelihood = PixelLikelihood(config.likelihood, config.likelihood_sigma)
+        self.refine = RefinementNetwork(config, self.likelihood)
+        self.kl_ramp = None
+        if config.kl_start is not None:
+            self.kl_ramp = Ramp(config.kl_start, config.kl_weight, config.kl_ramp)
+        self.initialise()
+
+    def initialise(self) -> None:
+        start = initialise.sonnet if self.config.initialisation == "official" else initialise.scaled
+        start(self.decoder, self.refine)
+        if self.refine.lstm is not None and self.config.initialisation == "official":
+            gates = self.refine.lstm.gates
+            initialise.truncated_normal(gates.bias, inputs=gates.in_features)
+        bound = (3 / len(self.lam0)) ** 0.5  # TensorFlow's default for a vector
+        nn.init.uniform_(self.lam0, -bound, bound)
+        nn.init.constant_(self.refine.head.bias[self.config.slot_size :], self.config.scale_bias)
+
+    def forward(
+        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+    ) -> Outcome:
+        self.check_images(x)
+        K = budget(num_slots, self.config.num_slots, minimum=1, name="The number of slots")
+        T = budget(num_steps, self.config.num_steps, minimum=1, name="The number of refinement steps")
+        training, beta = torch.is_grad_enabled(), self.beta
+        lam, state = self.lam0.expand(len(x), K, -1), None
+        loss, steps, updates = x.new_zeros(()), [], {}
+        for t, weight in enumerate(refinement_weights(T)):
+            with torch.enable_grad():  # refinement differentiates, at test time too
+                # There each step starts a new graph, so memory does not grow with T.
+                lam = lam if training else lam.detach().requires_grad_()
+                q = Gaussian.from_params(lam)
+                z = q.rsample(always=t == 0)  # the first sample tells slots apart
+                kl = q.kl(Gaussian(torch.zeros_like(z), z.new_full(z.shape, self.config.prior_variance**0.5)))
+                total, nll, *picture = self.reconstruct(x, z, trained=training and weight > 0, is_last=t == T)
+                loss_t = total + beta * kl.sum()
+                loss = loss + weight * loss_t
+                if t == T or trace:
+                    steps.append(shown(picture[0], q.mu.detach()))
+                if t < T:
+                    (gradient,) = torch.autograd.grad(loss_t, lam, retain_graph=training)
+            if t < T:
+                delta, state = self.refine(self.look(x, z, *picture), lam, gradient, state)
+                lam = lam + delta
+                updates[f"update_{t + 1}"] = delta.detach().flatten(1).norm(dim=1)
+        terms = {"nll": nll, "kl_refined": kl.detach(), "kl_weight": beta, **updates}
+        return Outcome(loss / len(x), terms, tuple(steps))
+
+    def reconstruct(
+        self, x: Tensor, z: Tensor, *, trained: bool, is_last: bool
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Decodes `z`. Returns its NLL summed over images, per image, what slots paint, and the gradient of that.
+
+        Only the sum can be differentiated: with respect to the decoder too where the loss counts, to `z` alone where
+        it only guides refinement, and not at all where nothing follows.
+        """
+        gradients: list[Tensor] = []
+
+        def f(z: Tensor) -> tuple[Tensor, Tensor]:
+            painted = self.paint(z)
+            if painted.requires_grad:
+                painted.register_hook(gradients.append)  # on the way to dL/dz anyway
+            return -self.likelihood(x, painted).sum(dim=(1, 2, 3)), painted
+
+        if is_last and not trained:
+            with torch.no_grad():
+                nll, painted = f(z)
+            return nll.sum(), nll, painted, torch.zeros_like(painted)
+        parameters = [p for p in self.decoder.parameters() if p.requires_grad and trained]
+        total, nll, painted = value_and_gradient(f, z, parameters)
+        return total, nll, painted, gradients[0]
+
+    def look(self, x: Tensor, z: Tensor, painted: Tensor, gradient: Tensor) -> Tensor:
+        """Returns what refinement makes of the pictures that `z` has `painted`, (B, K, C).
+
+        In training its activations are computed again in the backward pass, so that memory does not grow with T.
+        """
+
+        def f(z: Tensor) -> Tensor:
+            again = training and self.config.picture_gradients
+            return self.refine.look(x, self.paint(z) if again else painted, gradient)
+
+        training = torch.is_grad_enabled()
+        if not training:
+            return f(z)
+        seen: Tensor = checkpoint(f, z, use_reentrant=False, preserve_rng_state=False)
+        return seen
+
+    def paint(self, z: Tensor) -> Tensor:
+        """Returns the colours and the mask logit of each slot's picture, (B, K, 4, H, W)."""
+        if self.config.legacy_constants:
+            z = torch.cat([z, z.new_full((*z.shape[:2], 1), 5.0)], dim=-1)
+        painted = self.decoder.render(z)
+        if not self.config.bounded:
+            return painted
+        colours, logits = painted.split([3, 1], dim=2)
+        return torch.cat([colours.sigmoid(), logits], dim=2)
+
+    def decode(self, slots: Tensor) -> Decomposition:
+        return shown(self.paint(slots), slots)
+
+    @property
+    def beta(self) -> Tensor:
+        """What multiplies the KL."""
+        return self.lam0.new_tensor(self.config.kl_weight) if self.kl_ramp is None else self.kl_ramp.value
+
+    def adapt(self, terms: Mapping[str, Tensor]) -> None:
+        if self.kl_ramp is not None:
+            self.kl_ramp.update()
+
+
+def refinement_weights(T: int) -> list[float]:
+    """Weights of the losses before and after each refinement: late ones count most, the first guess not at all."""
+    return [t / T for t in range(T + 1)]
+
+
+def shown(painted: Tensor, slots: Tensor) -> Decomposition:
+    """Colours that may be any number are cut off where no image has any."""
+    colours, logits = painted.split([3, 1], dim=2)
+    return Decomposition(logits.softmax(dim=1), colours.clamp(0, 1), slots)
+
+
+class RefinementNetwork(nn.Module):
+    """Proposes an update of each slot's posterior, given what it paints and the gradient of the loss."""
+
+    def __init__(self, config: IODINEConfig, likelihood: PixelLikelihood) -> None:
+        super().__init__()
+        self.likelihood = likelihood
+        self.coordinates = {"linear": coordinate_grid, "cosine": cosine_grid}[config.coordinates]
+        self.constant = config.legacy_constants
+        # Over the pixels and channels of a slot, with a gain and an offset per channel.
+        self.norms = nn.ModuleDict({name: nn.GroupNorm(1, CHANNELS[name]) for name in NORMED})
+        D, C, k = config.slot_size, config.refine_channels, config.refine_kernel
+        size = sum(CHANNELS.values()) + {"linear": 2, "cosine": 8}[config.coordinates] + self.constant
+        layers: list[nn.Module] = []
+        for _ in range(config.refine_layers):
+            layers += [nn.Conv2d(size, C, k, stride=2, padding=k // 2), nn.ELU(inplace=True)]
+            size = C
+        self.convolutions = nn.Sequential(*layers)
+        self.convolutions.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.pooling = config.refine_pooling
+        side = -(-config.image_size // 2**config.refine_layers)
+        self.mlp = mlp(C if self.pooling else C * side**2, *config.refine_sizes, activation=nn.ELU)
+        self.norm_gradient = nn.LayerNorm(2 * D)
+        size = (C, *config.refine_sizes)[-1] + 4 * D + self.constant
+        self.lstm = LSTM(size, config.lstm_size) if config.lstm_size else None
+        self.head = nn.Linear(config.lstm_size or size, 2 * D)
+
+    def look(self, x: Tensor, painted: Tensor, gradient: Tensor) -> Tensor:
+        """Sums up how what each slot has `painted` (B, K, 4, H, W) explains `x`, as a vector. Returns (B, K, C)."""
+        B, K, _, H, W = painted.shape
+        seen = evidence(x, painted, gradient, self.likelihood)
+        for name, norm in self.norms.items():
+            seen[name] = norm(seen[name].flatten(0, 1)).unflatten(0, seen[name].shape[:2])
+        seen["coordinates"] = self.coordinates(H, W, like=x).unsqueeze(1)
+        if self.constant:
+            seen["constant"] = x.new_full((1, 1, 1, 1, 1), 0.5)
+        inputs = torch.cat([image.expand(B, K, -1, H, W) for image in seen.values()], dim=2)
+        features = self.convolutions(inputs.flatten(0, 1).contiguous(memory_format=torch.channels_last))
+        pooled = features.mean(dim=(2, 3)) if self.pooling else features.flatten(1)
+        summary: Tensor = self.mlp(pooled).unflatten(0, (B, K))
+        return summary
+
+    def forward(
+        self, seen: Tensor, lam: Tensor, gradient: Tensor, state: State | None
+    ) -> tuple[Tensor, State | None]:
+        """Returns δλ (B, K, 2D) and the LSTM's new state, if there is one."""
+        inputs = [seen, lam, self.norm_gradient(gradient)]
+        if self.constant:
+            inputs.append(lam.new_full((*lam.shape[:2], 1), 0.5))
+        hidden = torch.cat(inputs, dim=-1)
+        if self.lstm is not None:
+            state = self.lstm(hidden, state)
+            hidden = state[0]
+        delta: Tensor = self.head(hidden)
+        return delta, state

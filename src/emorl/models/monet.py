@@ -1,0 +1,126 @@
+"""MONet (Burgess et al., 2019): attention takes an image apart slot by slot, and one VAE explains every part.
+
+B images, K slots of size D. The attention network's masks m enter the likelihood; the VAE also predicts them (m~), and
+a KL pulls the two together. The answer's masks are m~, because they are what slots can be rendered to; m, which the
+published scores are computed from, is its `attention`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from emorl.errors import UserError, check_numbers
+from emorl.models.base import Model, budget
+from emorl.nn import initialise
+from emorl.nn.component import ComponentEncoder
+from emorl.nn.decoder import SpatialBroadcastDecoder
+from emorl.nn.stick_breaking import recursive_stick_breaking
+from emorl.nn.unet import UNet
+from emorl.probability import Gaussian, mask_kl, mixture_nll, pixel_mixture_nll
+from emorl.types import Decomposition, Outcome
+
+
+@dataclass(frozen=True)
+class MONetConfig:
+    """The configuration for CLEVR6 by default."""
+
+    image_size: int = 96  # side of the square images
+    num_slots: int = 7  # K, unless a call says otherwise
+    slot_size: int = 16  # D
+    attention_channels: int = 32  # of the U-Net; twice as many at small sizes
+    encoder_channels: int = 32  # of the first two convolutions; twice as many in the last two
+    decoder: Literal["component", "lean"] = "component"  # layout, see nn/decoder.py
+    decoder_channels: int | None = None  # None: the layout's own width
+    frequencies: int = 0  # of sines and cosines in the "lean" decoder's positions, per axis
+    likelihood: Literal["mixture", "pixel-mixture"] = "mixture"  # of channels, as published, or of pixels
+    background_sigma: float = 0.06  # scale of the first slot's likelihood: it explains what is easy
+    foreground_sigma: float = 0.1  # of the other slots'
+    initialisation: Literal["default", "scaled"] = "default"  # PyTorch's, or He and Xavier for the VAE
+    scale_bias: float = 0.0  # initial bias of the posterior's log scale; -3 starts it at a deviation of 0.05
+    kl_weight: float = 0.5  # β
+    mask_weight: float = 0.5  # γ, of the KL between the masks of attention and those of the VAE
+
+    def __post_init__(self) -> None:
+        check_numbers(
+            "model", self, image_size=16, num_slots=1, slot_size=1, attention_channels=1, encoder_channels=1,
+            frequencies=0, kl_weight=0, mask_weight=0, positive=("background_sigma", "foreground_sigma"),
+        )  # fmt: skip
+        if self.decoder_channels is not None:
+            check_numbers("model", self, decoder_channels=1)
+
+
+class MONet(Model):
+    """Ordered slots without iterations: a slot's mask depends on what the slots before it have left."""
+
+    Config: ClassVar[type] = MONetConfig
+    config: MONetConfig
+
+    def __init__(self, config: MONetConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.unet = UNet(config.image_size, 4, channels=config.attention_channels)
+        self.share = nn.Conv2d(config.attention_channels, 1, 1)
+        self.encoder = ComponentEncoder(
+            config.image_size, 2 * config.slot_size, channels=config.encoder_channels
+        )
+        self.decoder = SpatialBroadcastDecoder(
+            config.decoder,
+            image_size=config.image_size,
+            slot_size=config.slot_size,
+            channels=config.decoder_channels,
+            frequencies=config.frequencies,
+        )
+        self.likelihood = {"mixture": mixture_nll, "pixel-mixture": pixel_mixture_nll}[config.likelihood]
+        if config.initialisation == "scaled":
+            initialise.scaled(self.encoder, self.decoder)
+            initialise.even(self.decoder.rest)  # else attention picks pixels of two colours that slots mix
+        with torch.no_grad():
+            self.encoder.mlp.get_parameter("2.bias")[config.slot_size :] += config.scale_bias
+
+    def forward(
+        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+    ) -> Outcome:
+        self.check_images(x)
+        K = budget(num_slots, self.config.num_slots, minimum=1, name="The number of slots")
+        if num_steps is not None:
+            raise UserError("MONet does not iterate; leave the number of steps out.")
+        log_masks = self.attend(x, K)
+        mu, log_sigma = self.encoder(x, log_masks).chunk(2, dim=-1)
+        q = Gaussian(mu, log_sigma.exp())
+        log_decoded, components = self.decoder(q.rsample())
+        terms = {
+            "nll": self.likelihood(x, log_masks, components, self.sigmas(K)),
+            "kl": q.kl(Gaussian.standard(mu)),
+            "mask_kl": mask_kl(log_masks, log_decoded),
+        }
+        loss = terms["nll"] + self.config.kl_weight * terms["kl"] + self.config.mask_weight * terms["mask_kl"]
+        attention = log_masks.exp().detach()
+        answer = Decomposition(log_decoded.exp(), components, mu, attention).detach()
+        # What the likelihood saw comes before what the slots know of it.
+        steps = (replace(answer, masks=attention), answer) if trace else (answer,)
+        return Outcome(loss.mean(), {name: term.detach() for name, term in terms.items()}, steps)
+
+    def attend(self, x: Tensor, num_slots: int) -> Tensor:
+        """Returns log m (B, K, 1, H, W): the network looks once per slot, at what is left of the image."""
+
+        def share(log_scope: Tensor) -> Tensor:
+            logits: Tensor = self.share(self.unet(torch.cat([x, log_scope], dim=1)))
+            return logits
+
+        return recursive_stick_breaking(share, torch.zeros_like(x[:, :1]), num_slots)
+
+    def sigmas(self, num_slots: int) -> Tensor:
+        """Scale of each slot's likelihood, (K, 1, 1, 1)."""
+        scales = [self.config.background_sigma] + [self.config.foreground_sigma] * (num_slots - 1)
+        return self.share.weight.new_tensor(scales)[:, None, None, None]
+
+    def decode(self, slots: Tensor) -> Decomposition:
+        log_masks, components = self.decoder(slots)
+        return Decomposition(log_masks.exp(), components, slots)
+
+    def is_fully_used(self, num_steps: int | None) -> bool:
+        return self.config.num_slots > 1

@@ -1,0 +1,381 @@
+"""IODINE against a plain reference, what its refinement sees, and what a pass costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.distributions import Independent, Normal, kl_divergence
+
+from emorl.errors import UserError
+from emorl.models.iodine import IODINE, IODINEConfig, refinement_weights
+from emorl.nn.evidence import CHANNELS, NORMED, PixelLikelihood, evidence
+from emorl.nn.position import cosine_grid
+from emorl.presets import PRESETS
+from emorl.probability import noise_from, noise_per_image
+
+SMALL = IODINEConfig(
+    image_size=11, num_slots=3, slot_size=4, num_steps=2, decoder_channels=5, refine_channels=6, refine_layers=2,
+    refine_sizes=(7, 5), lstm_size=6, kl_weight=0.7, prior_variance=0.8,
+)  # fmt: skip
+LEGACY = replace(
+    SMALL, decoder="same-5x5", coordinates="cosine", lstm_size=0, refine_kernel=5, refine_sizes=(7,),
+    legacy_constants=True,
+)  # fmt: skip
+
+
+def images(B: int = 2, size: int = 11, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.rand(B, 3, size, size, dtype=dtype, generator=torch.Generator().manual_seed(7))
+
+
+class Reference:
+    """IODINE once more, written down plainly: ordinary autograd with retained graphs and torch.distributions, the
+    decoder's first convolution unfolded, the inputs of refinement one by one with loops over slots.
+    """
+
+    def __init__(self, model: IODINE) -> None:
+        self.m, self.c = model, model.config
+
+    def paint(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        B, K, _ = z.shape
+        H = self.c.image_size
+        if self.c.legacy_constants:
+            z = torch.cat([z, torch.full((B, K, 1), 5.0, dtype=z.dtype)], -1)
+        line = torch.linspace(-1, 1, H, dtype=z.dtype)
+        grid = torch.stack([line[:, None].expand(H, H), line[None].expand(H, H)]).expand(B * K, -1, -1, -1)
+        tiled = z.reshape(B * K, -1, 1, 1).expand(-1, -1, H, H)
+        out = self.m.decoder.rest(self.m.decoder.first(torch.cat([tiled, grid], 1))).reshape(B, K, 4, H, H)
+        return (out[:, :, :3].sigmoid() if self.c.bounded else out[:, :, :3]), out[:, :, 3:]
+
+    def density(self, x: Tensor, y: Tensor) -> Tensor:
+        """p(x | y) with channels multiplied, (..., 1, H, W)."""
+        s = self.c.likelihood_sigma
+        if self.c.likelihood == "logistic":
+            e = torch.exp(-(x - y) / s)
+            return (e / (s * (1 + e) ** 2)).prod(-3, keepdim=True)
+        return (torch.exp(-((x - y) ** 2) / (2 * s**2)) / s).prod(-3, keepdim=True)
+
+    def log_p(self, x: Tensor, y: Tensor, masks: Tensor) -> Tensor:
+        """log p(x) of each pixel, (B, 1, H, W)."""
+        if self.c.likelihood == "gaussian":
+            return self.density(x, (masks * y).sum(1)).log()
+        return (masks * self.density(x[:, None], y)).sum(1).log()
+
+    def inputs(self, x: Tensor, y: Tensor, logits: Tensor, dy: Tensor, dlogits: Tensor) -> Tensor:
+        K, masks = y.shape[1], logits.softmax(1)
+        log_p, p = self.log_p(x, y, masks), self.density(x[:, None], y)
+
+        def norm(name: str, t: Tensor) -> Tensor:
+            layer = self.m.refine.norms[name]
+            scale, shift = layer.weight[:, None, None], layer.bias[:, None, None]
+            return F.layer_norm(t.detach(), t.shape[-3:]) * scale + shift
+
+        rows = []
+        for k in range(K):
+            others = [j for j in range(K) if j != k]
+            left = masks[:, others] / masks[:, others].sum(1, keepdim=True)
+            parts = [
+                x, y[:, k], logits[:, k], masks[:, k], p[:, k] / (p.sum(1) + 1e-6),
+                norm("gradient_means", dy[:, k]), norm("gradient_logits", dlogits[:, k]),
+                norm("log_likelihood", log_p), norm("counterfactual", log_p - self.log_p(x, y[:, others], left)),
+            ]  # fmt: skip
+            H = x.shape[-1]
+            if self.c.coordinates == "linear":
+                line = torch.linspace(-1, 1, H, dtype=x.dtype)
+                grids = [line[:, None].expand(H, H), line[None].expand(H, H)]
+            else:
+                line = torch.linspace(0, torch.pi, H, dtype=x.dtype)
+                pairs = [(a, b) for a in range(3) for b in range(3) if a + b > 0]
+                grids = [torch.cos(a * line)[:, None] * torch.cos(b * line)[None] for a, b in pairs]
+            parts.append(torch.stack(grids).expand(len(x), -1, -1, -1))
+            if self.c.legacy_constants:
+                parts.append(torch.full_like(x[:, :1], 0.5))
+            rows.append(torch.cat(parts, 1))
+        return torch.stack(rows, 1)
+
+    def lstm(self, inputs: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        gates = self.m.refine.lstm.gates
+        i, g, f, o = (torch.cat([inputs, h], -1) @ gates.weight.T + gates.bias).chunk(4, -1)
+        c = torch.sigmoid(f + 1) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(c), c
+
+    def loss(self, x: Tensor, K: int, T: int, noise: list[Tensor]) -> Tensor:
+        m, f, B = self.m, self.m.refine, len(x)
+        lam = m.lam0.expand(B, K, -1)
+        size = self.c.lstm_size
+        h = c = torch.zeros(B, K, size, dtype=x.dtype)
+        total = torch.zeros((), dtype=x.dtype)
+        for t in range(T + 1):
+            mu, raw = lam.chunk(2, -1)
+            q = Normal(mu, torch.sqrt(torch.log1p(torch.exp(raw)) + 1e-5))
+            prior = Normal(torch.zeros_like(mu), torch.full_like(mu, self.c.prior_variance**0.5))
+            y, logits = self.paint(q.mean + q.stddev * noise[t])
+            nll = -self.log_p(x, y, logits.softmax(1)).sum((1, 2, 3))
+            kl = kl_divergence(Independent(q, 2), Independent(prior, 2))
+            loss = (nll + self.c.kl_weight * kl).sum()
+            total = total + t / T * loss / B
+            if t == T:
+                return total
+            dlam, dy, dlogits = torch.autograd.grad(loss, (lam, y, logits), create_graph=True)
+            if not self.c.picture_gradients:
+                y, logits = y.detach(), logits.detach()
+            features = f.convolutions(self.inputs(x, y, logits, dy, dlogits).flatten(0, 1))
+            pooled = features.mean((2, 3)) if self.c.refine_pooling else features.flatten(1)
+            normed = F.layer_norm(
+                dlam.detach(), dlam.shape[-1:], f.norm_gradient.weight, f.norm_gradient.bias
+            )
+            parts = [f.mlp(pooled).unflatten(0, (B, K)), lam, normed]
+            if self.c.legacy_constants:
+                parts.append(torch.full((B, K, 1), 0.5, dtype=x.dtype))
+            hidden = torch.cat(parts, -1)
+            if size:
+                h, c = self.lstm(hidden, h, c)
+                hidden = h
+            lam = lam + f.head(hidden)
+        raise AssertionError
+
+
+def perturbed(config: IODINEConfig) -> IODINE:
+    """In float64, with every parameter away from values that hide mistakes, such as gains of one."""
+    model = IODINE(config).double()
+    with torch.no_grad():
+        for p in model.parameters():
+            p += 0.1 * torch.randn_like(p)
+    return model
+
+
+@pytest.mark.parametrize("T", [1, 3])
+@pytest.mark.parametrize("likelihood", ["mixture", "logistic", "gaussian"])
+@pytest.mark.parametrize("picture_gradients", [False, True])
+@pytest.mark.parametrize("config", [SMALL, LEGACY, replace(SMALL, bounded=True, refine_pooling=False)])
+def test_equals_plain_autograd(
+    config: IODINEConfig, picture_gradients: bool, likelihood: Any, T: int
+) -> None:
+    model = perturbed(
+        replace(config, picture_gradients=picture_gradients, likelihood=likelihood, likelihood_sigma=0.3)
+    )
+    x, noise = images(), [torch.randn(2, 3, 4, dtype=torch.float64) for _ in range(T + 1)]
+    drawn = iter(noise)
+    with noise_from(lambda like: next(drawn)):
+        loss = model(x, num_steps=T).loss
+    loss.backward()
+    found = {name: p.grad for name, p in model.named_parameters()}
+    model.zero_grad(set_to_none=True)
+    expected = Reference(model).loss(x, 3, T, noise)
+    expected.backward()
+    torch.testing.assert_close(loss, expected, rtol=1e-9, atol=1e-9)
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(found[name], p.grad, rtol=1e-7, atol=1e-7, msg=name)
+
+
+def test_evidence_of_one_pixel() -> None:
+    """Two slots, by hand: colours 0 and 1, masks 1/4 and 3/4, a pixel of colour 1, a deviation of 1."""
+    painted = torch.zeros(1, 2, 4, 1, 1, dtype=torch.float64)
+    painted[0, 1, :3] = 1
+    painted[0, 1, 3] = torch.log(torch.tensor(3.0))
+    x = torch.ones(1, 3, 1, 1, dtype=torch.float64)
+    gradient = torch.arange(8.0).reshape(1, 2, 4, 1, 1)
+    seen = {
+        name: t.flatten().tolist()
+        for name, t in evidence(x, painted, gradient, PixelLikelihood("mixture", 1.0)).items()
+    }
+    wrong = 0.22313016  # exp(-3/2); the right colour has a density of 1
+    assert seen["image"] == [1, 1, 1]
+    assert seen["means"] == [0, 0, 0, 1, 1, 1]
+    assert seen["mask_logits"] == pytest.approx([0, 1.0986123])
+    assert seen["masks"] == pytest.approx([0.25, 0.75])
+    assert seen["mask_posterior"] == pytest.approx([wrong / (1 + wrong), 1 / (1 + wrong)], rel=1e-5)
+    assert seen["gradient_means"] == [0, 1, 2, 4, 5, 6]
+    assert seen["gradient_logits"] == [3, 7]
+    whole = torch.tensor(0.25 * wrong + 0.75).log().item()
+    assert seen["log_likelihood"] == pytest.approx([whole])
+    assert seen["counterfactual"] == pytest.approx(
+        [whole - 0, whole + 1.5]
+    )  # the other one has the pixel alone
+    composed = evidence(x, painted, gradient, PixelLikelihood("gaussian", 1.0))
+    assert composed["log_likelihood"].item() == pytest.approx(-3 * 0.25**2 / 2)
+    assert composed["counterfactual"].flatten().tolist() == pytest.approx([-0.09375, 1.5 - 0.09375])
+
+
+def test_what_is_normed_is_not_differentiated() -> None:
+    painted = torch.randn(2, 3, 4, 5, 5, requires_grad=True)
+    seen = evidence(
+        images(size=5, dtype=torch.float32), painted, 2 * painted, PixelLikelihood("mixture", 0.3)
+    )
+    assert list(seen) == list(CHANNELS)
+    assert {name: t.shape[2] for name, t in seen.items()} == CHANNELS
+    assert [name for name, t in seen.items() if t.requires_grad] == [
+        "means", "mask_logits", "masks", "mask_posterior"
+    ]  # fmt: skip
+    assert NORMED == ("gradient_means", "gradient_logits", "log_likelihood", "counterfactual")
+
+
+def test_gradients_that_refinement_sees_are_those_of_the_loss() -> None:
+    model, x, z = perturbed(SMALL), images(), torch.randn(2, 3, 4, dtype=torch.float64)
+    *_, painted, gradient = model.reconstruct(x, z, trained=False, is_last=False)
+    leaf = painted.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(-model.likelihood(x, leaf).sum(), leaf)
+    torch.testing.assert_close(gradient, expected)
+
+
+def test_likelihoods_are_finite_far_from_the_image() -> None:
+    painted = 100 * torch.randn(2, 3, 4, 5, 5)
+    for kind in ("mixture", "logistic", "gaussian"):
+        for t in evidence(
+            images(size=5, dtype=torch.float32), painted, painted, PixelLikelihood(kind, 0.1)
+        ).values():
+            assert t.isfinite().all(), kind
+
+
+def test_late_refinements_count_most() -> None:
+    assert refinement_weights(5) == [0, 0.2, 0.4, 0.6, 0.8, 1]
+    assert refinement_weights(1) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("data", "count"), [("tetrominoes", 199_568), ("multi-dsprites", 339_152), ("clevr6", 1_177_168)]
+)
+def test_parameter_counts_are_the_published_ones(data: str, count: int) -> None:
+    config = PRESETS[f"iodine/{data}"].model
+    assert sum(p.numel() for p in IODINE(replace(config, legacy_constants=True)).parameters()) == count
+    # The constants feed the decoder's and refinement's first convolutions, and the LSTM or the head.
+    kernels = config.refine_kernel**2 * ((config.decoder_channels or 64) + config.refine_channels)
+    without = count - kernels - (4 * config.lstm_size or 2 * config.slot_size)
+    assert sum(p.numel() for p in IODINE(config).parameters()) == without
+
+
+@pytest.mark.parametrize("size", [35, 64, 96, 128])
+@pytest.mark.parametrize("decoder", ["same-3x3", "same-5x5", "lean"])
+@pytest.mark.parametrize("pooling", [True, False])
+def test_image_sizes(size: int, decoder: Any, pooling: bool) -> None:
+    model = IODINE(
+        replace(SMALL, image_size=size, num_slots=2, num_steps=1, decoder=decoder, refine_pooling=pooling)
+    )
+    assert model.decompose(torch.rand(1, 3, size, size)).image.shape == (1, 3, size, size)
+
+
+@pytest.mark.parametrize("K", [1, 2, 5])
+def test_slots_and_iterations_are_free(K: int) -> None:
+    outcome = IODINE(SMALL)(images(dtype=torch.float32), num_slots=K, num_steps=4, trace=True)
+    outcome.loss.backward()
+    assert len(outcome.steps) == 5
+    assert outcome.steps[-1].masks.shape[1] == K
+    assert [name for name in outcome.terms if name.startswith("update")] == [
+        f"update_{t}" for t in range(1, 5)
+    ]
+    assert all(term.isfinite().all() for term in outcome.terms.values())
+
+
+def test_impossible_budgets_are_refused() -> None:
+    model = IODINE(SMALL)
+    with pytest.raises(UserError, match="refinement steps must be at least 1, not 0"):
+        model.decompose(images(dtype=torch.float32), num_steps=0)
+    with pytest.raises(UserError, match="slots must be at least 1"):
+        model.decompose(images(dtype=torch.float32), num_slots=0)
+    with pytest.raises(UserError, match="likelihood_sigma must be more than 0"):
+        replace(SMALL, likelihood_sigma=0.0)
+
+
+def test_slots_are_interchangeable() -> None:
+    model, x, order = perturbed(SMALL), images(), torch.tensor([2, 0, 1])
+    noise = torch.randn(2, 3, 4, dtype=torch.float64)
+    with noise_from(lambda like: noise):
+        one = model.decompose(x)
+    with noise_from(lambda like: noise[:, order]):
+        other = model.decompose(x)
+    torch.testing.assert_close(one.slots[:, order], other.slots)
+    torch.testing.assert_close(one.masks[:, order], other.masks)
+
+
+def test_an_image_does_not_depend_on_its_batch() -> None:
+    model, x = perturbed(SMALL), images(B=3)
+    with noise_from(noise_per_image([0, 1, 2])):
+        together = model.decompose(x).slots
+    with noise_from(noise_per_image([1])):
+        alone = model.decompose(x[1:2]).slots
+    torch.testing.assert_close(together[1:2], alone)
+
+
+def test_inference_is_the_training_pass_without_a_graph() -> None:
+    model, x = perturbed(SMALL), images()
+    torch.manual_seed(3)
+    trained = model(x)
+    torch.manual_seed(3)
+    inferred = model.infer(x)
+    torch.testing.assert_close(trained.loss.detach(), inferred.loss)
+    torch.testing.assert_close(trained.steps[-1].slots, inferred.steps[-1].slots)
+
+
+@pytest.mark.parametrize("T", [1, 4])
+def test_one_decode_per_refinement(T: int) -> None:
+    model, passes = IODINE(SMALL), []
+
+    def watch(layer: object, inputs: object, output: Tensor) -> None:
+        passes.append("forward")
+        if output.requires_grad:
+            output.register_hook(lambda gradient: passes.append("backward"))
+
+    model.decoder.rest[-1].register_forward_hook(watch)
+    model(images(dtype=torch.float32), num_steps=T).loss.backward()
+    assert passes == ["forward", "backward"] * (T + 1)
+    passes.clear()
+    model.infer(images(dtype=torch.float32), num_steps=T)
+    assert passes == ["forward", "backward"] * T + ["forward"]
+
+
+def test_the_ramp_moves_the_weight_of_the_kl() -> None:
+    model = IODINE(replace(SMALL, kl_weight=1.0, kl_start=0.01, kl_ramp=(0, 2)))
+    weights = []
+    for _ in range(4):
+        weights.append(float(model(images(dtype=torch.float32)).terms["kl_weight"]))
+        model.adapt({})
+    assert weights == pytest.approx([0.01, 0.1, 1, 1])
+
+
+def test_official_initialisation() -> None:
+    model = IODINE(IODINEConfig())
+    conv = model.refine.convolutions[2]
+    std = (64 * 9) ** -0.5
+    assert conv.weight.abs().max() <= 2 * std
+    assert conv.weight.std().item() == pytest.approx(
+        0.88 * std, rel=0.02
+    )  # a normal cut off at two deviations
+    assert conv.bias.abs().max() == 0
+    assert model.refine.lstm.gates.bias.std().item() > 0
+    assert model.lam0.abs().max() <= (3 / 128) ** 0.5
+
+
+def test_cosine_coordinates() -> None:
+    grid = cosine_grid(5, 3, torch.zeros(()))
+    assert grid.shape == (1, 8, 5, 3)
+    torch.testing.assert_close(grid[0, 0, 0], torch.tensor([1.0, 0, -1]))  # half a wave along columns
+    torch.testing.assert_close(
+        grid[0, 2, :, 0], torch.tensor([1, 0.5**0.5, 0, -(0.5**0.5), -1])
+    )  # along rows
+
+
+PEAK = """
+import resource, sys, torch
+from emorl.models.iodine import IODINE, IODINEConfig
+torch.set_num_threads(1)
+model = IODINE(IODINEConfig(image_size=64, num_slots=6))
+model(torch.rand(8, 3, 64, 64), num_steps=int(sys.argv[1])).loss.backward()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_training_memory_does_not_grow_with_refinement() -> None:
+    """Keeping a second decoder's graph would show; what is kept of a step is small beside it."""
+
+    def peak(T: int) -> int:
+        command = [sys.executable, "-c", PEAK, str(T)]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout)
+
+    one, six = peak(1), peak(6)
+    assert six < 1.15 * one, f"peak grew from {one} KiB at T=1 to {six} KiB at T=6"
