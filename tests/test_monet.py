@@ -107,13 +107,14 @@ def test_loss_is_the_published_one(likelihood: str) -> None:
     torch.testing.assert_close(outcome.loss, (nll + 0.7 * kl + 0.4 * mask_kl).mean())
 
 
-def test_the_answer_has_the_masks_of_the_slots_and_the_attention_beside_them(model: MONet) -> None:
+def test_the_answer_has_the_masks_of_attention_and_rendered_slots_have_their_own(model: MONet) -> None:
     x = torch.rand(2, 3, 35, 35)
-    seen, answer = model.infer(x, trace=True).steps
-    torch.testing.assert_close(seen.masks, model.attend(x, 4).exp().detach())
-    assert torch.equal(seen.masks, answer.attention)
-    assert not torch.allclose(seen.masks, answer.masks)
-    assert len(model.infer(x).steps) == 1
+    answer = model.decompose(x)
+    rendered = model.decode(answer.slots)
+    torch.testing.assert_close(answer.masks, model.attend(x, 4).exp().detach())
+    torch.testing.assert_close(rendered.components, answer.components)
+    torch.testing.assert_close(rendered.masks.sum(dim=1), torch.ones(2, 1, 35, 35))
+    assert not torch.allclose(rendered.masks, answer.masks)
 
 
 def test_refusals(model: MONet) -> None:

@@ -61,9 +61,10 @@ class Model(nn.Module, ABC):
     ) -> Decomposition:
         """Takes images `x` (B, 3, H, W), floats in [0, 1], apart into slots.
 
-        Posteriors are taken at their means, so that `decode` of the slots is this very decomposition; with `sample`
-        they are sampled, as in training and in the paper's scores. Slots start at random, and once in a while two of
-        them go for one object: of several `tries` each image gets the one with the smallest squared error.
+        Posteriors are taken at their means, so that `decode` of the slots is this very decomposition (but for the
+        masks of MONet); with `sample` they are sampled, as in training and in the paper's scores. Slots start at
+        random, and once in a while two of them go for one object: of several `tries` each image gets the one with the
+        smallest squared error.
         """
         if not x.is_floating_point() or (x.numel() and not (x.amin() >= 0 and x.amax() <= 1)):
             raise UserError(

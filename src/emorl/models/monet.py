@@ -1,13 +1,13 @@
 """MONet (Burgess et al., 2019): attention takes an image apart slot by slot, and one VAE explains every part.
 
-B images, K slots of size D. The attention network's masks m enter the likelihood; the VAE also predicts them (m~), and
-a KL pulls the two together. The answer's masks are m~, because they are what slots can be rendered to; m, which the
-published scores are computed from, is its `attention`.
+B images, K slots of size D. The attention network's masks m enter the likelihood and are the answer's masks, which the
+published scores are computed from; the VAE also predicts them (m~), and a KL pulls the two together. Slots are rendered
+with m~, for attention is lost on them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
@@ -98,11 +98,8 @@ class MONet(Model):
             "mask_kl": mask_kl(log_masks, log_decoded),
         }
         loss = terms["nll"] + self.config.kl_weight * terms["kl"] + self.config.mask_weight * terms["mask_kl"]
-        attention = log_masks.exp().detach()
-        answer = Decomposition(log_decoded.exp(), components, mu, attention).detach()
-        # What the likelihood saw comes before what the slots know of it.
-        steps = (replace(answer, masks=attention), answer) if trace else (answer,)
-        return Outcome(loss.mean(), {name: term.detach() for name, term in terms.items()}, steps)
+        answer = Decomposition(log_masks.exp(), components, mu).detach()
+        return Outcome(loss.mean(), {name: term.detach() for name, term in terms.items()}, (answer,))
 
     def attend(self, x: Tensor, num_slots: int) -> Tensor:
         """Returns log m (B, K, 1, H, W): the network looks once per slot, at what is left of the image."""
