@@ -80,7 +80,7 @@ FAST = TrainConfig(
     checkpoint_every=250,
 )
 
-FAST_SPRITES = replace(FAST, steps=6_000)
+FAST_SPRITES = replace(FAST, steps=4_000)
 
 TINY = replace(
     FAST,
@@ -131,6 +131,11 @@ def slot_autoencoders(kind: str, config: type[SlotAutoencoderConfig], **tiny: An
         "tetrominoes-fast": RunConfig(
             config(**LEAN), DataConfig("tetrominoes"), replace(FAST, steps=16_000, curriculum=())
         ),
+        "multi-dsprites-fast": RunConfig(
+            config(**LEAN | {"image_size": 64, "num_slots": 6, "slot_size": 64}),
+            DataConfig("multi-dsprites"),
+            replace(FAST, steps=6_000, curriculum=()),
+        ),
         "tetrominoes-tiny": RunConfig(
             config(**LEAST, **tiny), DataConfig("tetrominoes"), replace(TINY, curriculum=())
         ),
@@ -151,10 +156,18 @@ GENESIS = TrainConfig(
 GENESIS_FAST = GenesisConfig(
     image_size=35,
     num_slots=4,
+    mask_size=32,
     channels=16,
     hidden_size=128,
     strides=(2, 2, 2, 1, 1),
+    norm="instance",
     decoder="lean-appearance",
+    initialisation="scaled",
+    scale_bias=-3.0,
+    likelihood="pixel-mixture",
+    likelihood_sigma=0.3,
+    # Hardly any KL until the squared error is below 0.004; then as much as that leaves room for.
+    geco=KLGecoConfig(goal=-0.263, start=0.0022, bounds=(0.0022, 1.0)),
 )
 GENESIS_TINY = replace(GENESIS_FAST, mask_size=8, component_size=4, channels=4, hidden_size=16)
 
@@ -165,7 +178,7 @@ def genesis(kind: str, *, shared: bool) -> dict[str, RunConfig]:
         "tetrominoes": (GenesisConfig(35, 4), GENESIS),
         "multi-dsprites": (GenesisConfig(64, 6), GENESIS),
         "clevr6": (GenesisConfig(96, 7), GENESIS),
-        "tetrominoes-fast": (GENESIS_FAST, replace(FAST, curriculum=())),
+        "tetrominoes-fast": (GENESIS_FAST, replace(FAST, steps=9_000, curriculum=())),
         "tetrominoes-tiny": (GENESIS_TINY, replace(TINY, curriculum=())),
     }
     return {
@@ -213,7 +226,9 @@ MONETS = {
     "monet/clevr6": RunConfig(
         MONetConfig(), DataConfig("clevr6"), replace(MONET, batch_size=32, learning_rate=3e-5)
     ),
-    "monet/tetrominoes-fast": RunConfig(MONET_FAST, DataConfig("tetrominoes"), replace(FAST, curriculum=())),
+    "monet/tetrominoes-fast": RunConfig(
+        MONET_FAST, DataConfig("tetrominoes"), replace(FAST, steps=8_000, curriculum=())
+    ),
     "monet/tetrominoes-tiny": RunConfig(MONET_TINY, DataConfig("tetrominoes"), replace(TINY, curriculum=())),
 }
 

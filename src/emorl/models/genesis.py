@@ -42,9 +42,7 @@ class GenesisConfig:
     hidden_size: int = 256  # of the image's features, the LSTM of the prior and the MLPs
     strides: tuple[int, int, int, int, int] | None = None  # of the mask encoder; None: the published ones
     norm: Norm = "batch"  # in the gated convolutions
-    mask_decoder: Literal["gated", "lean-mask"] = "gated"  # as published, or a layout of nn/decoder.py
     decoder: Literal["appearance", "lean-appearance"] = "appearance"  # layout, see nn/decoder.py
-    frequencies: int = 0  # of sines and cosines in the positions of the "lean" decoders, per axis
     initialisation: Literal["pytorch", "scaled"] = "pytorch"  # its defaults, as published, or He and Xavier
     scale_bias: float = 0.0  # initial bias of posterior scales; -3 starts them at 0.08 instead of 0.97
     # One Gaussian around the sum, or one per slot, each channel or each pixel explained by one of them.
@@ -55,7 +53,7 @@ class GenesisConfig:
     def __post_init__(self) -> None:
         check_numbers(
             "model", self, image_size=5, num_slots=1, mask_size=1, component_size=1, channels=1, hidden_size=2,
-            frequencies=0, positive=("likelihood_sigma",),
+            positive=("likelihood_sigma",),
         )  # fmt: skip
         if self.strides is not None and min(self.strides) < 1:
             raise UserError(f"model.strides must be at least 1, not {self.strides}.")
@@ -83,13 +81,7 @@ class Genesis(Model):
         self.encoder = GatedEncoder(C, size_out=H, image_size=size, strides=strides, norm=config.norm)
         self.posterior = AutoregressivePosterior(H, D, state_size=H // 2)
         self.prior = AutoregressivePrior(D, hidden_size=H)
-        self.mask_decoder: GatedDecoder | SpatialBroadcastDecoder
-        if config.mask_decoder == "gated":
-            self.mask_decoder = GatedDecoder(C, size_in=D, image_size=size, strides=strides, norm=config.norm)
-        else:
-            self.mask_decoder = SpatialBroadcastDecoder(
-                config.mask_decoder, image_size=size, slot_size=D, frequencies=config.frequencies
-            )
+        self.mask_decoder = GatedDecoder(C, size_in=D, image_size=size, strides=strides, norm=config.norm)
         self.component_encoder = self.component_prior = None
         if not config.shared:
             self.component_encoder = ComponentEncoder(
@@ -97,11 +89,7 @@ class Genesis(Model):
             )
             self.component_prior = mlp(D, H, H, 2 * D_c, activation=nn.ELU)
         self.decoder = SpatialBroadcastDecoder(
-            config.decoder,
-            image_size=size,
-            slot_size=D if config.shared else D_c,
-            channels=C,
-            frequencies=config.frequencies,
+            config.decoder, image_size=size, slot_size=D if config.shared else D_c, channels=C
         )
         self.likelihood = LIKELIHOODS[config.likelihood]
         self.geco = config.geco.build(image_size=size, sigma=config.likelihood_sigma)
@@ -151,8 +139,6 @@ class Genesis(Model):
         if shares.shape[1] == 0:  # one slot
             size = self.config.image_size
             return z_m.new_zeros(len(z_m), 1, 1, size, size)
-        if isinstance(self.mask_decoder, SpatialBroadcastDecoder):
-            return stick_breaking(self.mask_decoder.render(shares))
         logits = self.mask_decoder(shares.flatten(0, 1), learn=learn)
         return stick_breaking(logits.unflatten(0, shares.shape[:2]))
 

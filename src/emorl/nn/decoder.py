@@ -136,7 +136,6 @@ LAYOUTS: dict[str, Callable[..., Layout]] = {
     # Colours alone, for models whose masks come from elsewhere; the first is GENESIS's.
     "appearance": partial(component, activation=nn.ELU, outputs=3),
     "lean-appearance": partial(lean, outputs=3),
-    "lean-mask": partial(lean, outputs=1),
 }
 
 
