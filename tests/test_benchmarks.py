@@ -94,3 +94,17 @@ def test_released_weights_load_by_name(runs: Path, tmp_path: Path, monkeypatch: 
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
     with pytest.raises(UserError, match="damaged"):
         pretrained.load("some/model")
+
+
+def test_the_committed_comparison_agrees_with_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    comparison, text = module("comparison"), (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+    rows = json.loads(comparison.RESULTS.read_text())["rows"]
+    for dataset in comparison.DATASETS:
+        mine = comparison.on(dataset, rows)
+        assert f"<!-- {dataset} -->" in text
+        assert not mine or module("readme").updated(text, dataset, comparison.table(dataset, mine)) == text
+        assert [row["preset"] for row in mine] == [row for row in comparison.FAST if f"/{dataset}-" in row][
+            : len(mine)
+        ]
+    assert comparison.peak_memory(TINY) > 100

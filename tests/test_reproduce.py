@@ -14,12 +14,12 @@ import pytest
 
 from conftest import Run
 from emorl.errors import UserError
-from emorl.models import MODELS, build
+from emorl.models import build
 from emorl.presets import PRESETS
 from emorl.report.bands import band_figure, smoothed
-from emorl.report.published import PUBLISHED_ARI, Published
+from emorl.report.published import PUBLISHED_ARI, SYSTEMS, Published
 from emorl.reproduce import experiments, variants
-from emorl.reproduce.experiments import EXPERIMENTS, labelled, reproduce, runs_of
+from emorl.reproduce.experiments import EXPERIMENTS, reproduce, runs_of, systems_of
 from emorl.reproduce.jobs import is_finished, train_missing
 from emorl.reproduce.trained import Trained, markdown, summary
 from emorl.reproduce.variants import SCALES, VARIANTS, Scale, canonical, variant
@@ -61,16 +61,27 @@ def test_what_several_figures_need_is_trained_once() -> None:
     assert canonical("I=1", scale="paper", dataset="tetrominoes") == "I=1"  # the paper trains with three
 
 
+@pytest.mark.parametrize("scale", ["cpu", "paper"])
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_experiment_knows_its_runs_at_the_papers_scale(name: str) -> None:
-    runs = runs_of(EXPERIMENTS[name], "paper", Path("x"))
+def test_every_experiment_knows_its_runs(name: str, scale: str) -> None:
+    runs = runs_of(EXPERIMENTS[name], scale, Path("x"))  # type: ignore[arg-type]
     assert len({one.directory for one in runs}) == len(runs)
     assert {one.seed for one in runs} <= {0, 1, 2, 3, 4}
 
 
 def test_table_1_has_a_row_for_every_model_there_is() -> None:
-    labels = {label for label, _, _ in labelled(EXPERIMENTS["table-1"], "paper", Path("x"))}
-    assert {experiments.system_on(*key) for key in PUBLISHED_ARI if key[0] in MODELS} <= labels
+    labels = {label for label, _, _ in systems_of(EXPERIMENTS["table-1"], "paper", Path("x"))}
+    assert {experiments.system_on(*key) for key in PUBLISHED_ARI} <= labels
+    assert len(labels) == 3 * len(SYSTEMS)
+
+
+def test_small_scales_take_the_fast_presets_there_are() -> None:
+    """And those for Tetrominoes, once, where there is none."""
+    labels = [one.label for one in runs_of(EXPERIMENTS["table-1"], "cpu", Path("x"))]
+    assert labels[: len(SYSTEMS)] == [f"{title}, Tetrominoes" for title in SYSTEMS.values()]
+    assert "Slot Attention, Multi-dSprites" in labels
+    (one,) = runs_of(EXPERIMENTS["figure-9"], "cpu", Path("x"))
+    assert one.directory == Path("x/cpu/presets/efficient-morl--tetrominoes-fast/seed-0")
 
 
 def test_every_ablation_of_the_paper_is_a_row_of_ours() -> None:

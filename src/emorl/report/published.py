@@ -13,7 +13,7 @@ class Published(NamedTuple):
     note: str = ""
 
 
-# The systems of the paper's Table 1, by the kind of model that implements them, as they are called in print.
+# The systems by their names in presets, as they are called in print.
 SYSTEMS = {
     "efficient-morl": "EfficientMORL",
     "slot-attention": "Slot Attention",
@@ -21,6 +21,7 @@ SYSTEMS = {
     "monet": "MONet",
     "slot-mlp": "Slot MLP",
     "genesis": "GENESIS",
+    "genesis-s": "GENESIS-S",
     "genesis-v2": "GENESIS-V2",
 }
 DATASET_TITLES = {

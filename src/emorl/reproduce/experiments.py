@@ -9,7 +9,6 @@ from typing import Any
 
 from emorl.errors import UserError, nearest
 from emorl.files import make_directory, write_json
-from emorl.models import kind_of
 from emorl.presets import PRESETS
 from emorl.report.published import (
     DATASET_TITLES,
@@ -40,13 +39,14 @@ class Experiment:
     draw: Draw | None = None
     dataset: str = "tetrominoes"  # of the paper; the scale says what stands for it
     variants: Mapping[str, str] = field(default_factory=lambda: {"EfficientMORL": "full"})  # label -> variant
-    # Where it is about well-trained models: every model's own preset for these data sets, instead of variants of one.
+    # Where it is about well-trained models: these systems' own presets for these data sets, instead of variants of one.
     presets: tuple[str, ...] = ()
+    systems: tuple[str, ...] = tuple(SYSTEMS)
     published: Mapping[str, Mapping[str, Published]] = field(default_factory=dict)  # label -> score -> value
 
 
-def system_on(kind: str, dataset: str) -> str:
-    return f"{SYSTEMS.get(kind, kind)}, {DATASET_TITLES[dataset]}"
+def system_on(system: str, dataset: str) -> str:
+    return f"{SYSTEMS[system]}, {DATASET_TITLES[dataset]}"
 
 
 def named(*names: str) -> dict[str, str]:
@@ -81,6 +81,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         tables.disentanglement,
         ("disentanglement", "completeness", "informativeness_published", "accuracy", "r2"),
         presets=("clevr6",),
+        systems=("efficient-morl", "slot-attention", "iodine"),
         published={system_on(*key): values for key, values in PUBLISHED_DCI.items()},
     ),
     "figure-2": Experiment(
@@ -114,6 +115,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("ari",),
         figures.draw_posteriors,
         presets=("clevr6",),
+        systems=("efficient-morl",),
     ),
     "figure-7": Experiment(
         "Refinements and objects at test time",
@@ -138,6 +140,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("active", "dimensions"),
         figures.draw_traversals,
         presets=("clevr6",),
+        systems=("efficient-morl",),
     ),
     "appendix-b": Experiment(
         "Edits of textured sprites",
@@ -146,6 +149,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("ari", "leakage", "leakage_of_others"),
         figures.draw_decompositions,
         presets=("multi-dsprites-textured",),
+        systems=("efficient-morl", "genesis"),
     ),
     "figure-10": Experiment(
         "Time and parameters of a pass",
@@ -165,21 +169,32 @@ def find(name: str) -> Experiment:
 
 def runs_of(experiment: Experiment, scale: ScaleName, folder: Path) -> list[Trained]:
     """The trainings an experiment needs, and where they are or will be."""
+    seeds = SCALES[scale].seeds_in_full if experiment.presets else SCALES[scale].seeds
+    runs = systems_of if experiment.presets else variants_of
     return [
         Trained(label, replace(run, train=replace(run.train, seed=seed)), place / f"seed-{seed}")
-        for label, run, place in labelled(experiment, scale, folder / scale)
-        for seed in SCALES[scale].seeds
+        for label, run, place in runs(experiment, scale, folder / scale)
+        for seed in seeds
     ]
 
 
-def labelled(experiment: Experiment, scale: ScaleName, folder: Path) -> list[tuple[str, RunConfig, Path]]:
-    if experiment.presets:
-        wanted = {SCALES[scale].presets[data].split("/")[1] for data in experiment.presets}
-        return [
-            (system_on(kind_of(run.model), run.data.name), run, folder / "presets" / name.replace("/", "--"))
-            for name, run in PRESETS.items()
-            if name.split("/")[1] in wanted
-        ]
+def systems_of(experiment: Experiment, scale: ScaleName, folder: Path) -> list[tuple[str, RunConfig, Path]]:
+    """Label, run and folder of each system's preset for each data set, or for Tetrominoes if there is none."""
+    suffix = SCALES[scale].suffix
+    found: dict[str, RunConfig] = {}
+    for data in experiment.presets:
+        named = [f"{system}/{data}{suffix}" for system in experiment.systems]
+        if not any(name in PRESETS for name in named):
+            named = [f"{system}/tetrominoes{suffix}" for system in experiment.systems]
+        found |= {name: PRESETS[name] for name in named if name in PRESETS}
+    return [
+        (system_on(name.split("/")[0], run.data.name), run, folder / "presets" / name.replace("/", "--"))
+        for name, run in found.items()
+    ]
+
+
+def variants_of(experiment: Experiment, scale: ScaleName, folder: Path) -> list[tuple[str, RunConfig, Path]]:
+    """The same for the variants of one preset."""
     data = experiment.dataset
     found = []
     for label, name in experiment.variants.items():
@@ -191,7 +206,7 @@ def labelled(experiment: Experiment, scale: ScaleName, folder: Path) -> list[tup
 
 def protocol(experiment: Experiment, scale: ScaleName) -> str:
     if experiment.presets and scale == "cpu":
-        return "the -fast presets there are, in full, on one core, two seeds"
+        return "the -fast presets there are, in full, on one core, one seed"
     return SCALES[scale].description
 
 

@@ -18,8 +18,12 @@ class Scale:
     """How large a reproduction is."""
 
     description: str
-    presets: Mapping[str, str]  # data set of the paper -> the preset that stands for it
+    presets: Mapping[
+        str, str
+    ]  # data set of the paper -> the preset that stands for it, of which there are variants
     seeds: tuple[int, ...]
+    suffix: str = ""  # of the presets in full, where it is about well-trained models
+    seeds_in_full: tuple[int, ...] = (0, 1, 2, 3, 4)  # of those
     model: Mapping[str, Any] = field(default_factory=dict)  # settings that differ from the preset
     train: Mapping[str, Any] = field(default_factory=dict)
 
@@ -30,6 +34,8 @@ SCALES: dict[ScaleName, Scale] = {
         # The whole course of a run in small: objects first, then the KL, then a decaying rate.
         presets=dict.fromkeys(("tetrominoes", "multi-dsprites", "clevr6"), "efficient-morl/tetrominoes-fast"),
         seeds=(0, 1),
+        suffix="-fast",
+        seeds_in_full=(0,),
         model={"kl_ramp": (500, 1500)},
         train={"steps": 2000, "evaluate_every": 250, "checkpoint_every": 250},
     ),
