@@ -134,7 +134,7 @@ def slot_autoencoders(kind: str, config: type[SlotAutoencoderConfig], **tiny: An
         "multi-dsprites-fast": RunConfig(
             config(**LEAN | {"image_size": 64, "num_slots": 6, "slot_size": 64}),
             DataConfig("multi-dsprites"),
-            replace(FAST, steps=6_000, curriculum=()),
+            replace(FAST, steps=4_500, curriculum=()),
         ),
         "tetrominoes-tiny": RunConfig(
             config(**LEAST, **tiny), DataConfig("tetrominoes"), replace(TINY, curriculum=())
