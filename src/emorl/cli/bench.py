@@ -60,13 +60,14 @@ def bench_command(
         out: Folder for bench.json and bench.png.
     """
     repeats = (2 if quick else 5) if repeats is None else repeats
-    sizes = sizes or ((35, 64) if quick else (35, 64, 96, 128))
+    sizes = sizes or ((32, 64) if quick else (35, 64, 96, 128))
     batch_sizes = batch_sizes or ((1,) if quick else (4,))
     check(device, repeats=(repeats, 1), threads=(threads, 1), sizes=(min(sizes), 5),
           batch_sizes=(min(batch_sizes), 1), steps=(min(steps, default=0), 0))  # fmt: skip
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)  # as in training
     chosen = cells(
         presets, sizes=sizes, batch_sizes=batch_sizes, steps=steps or STEPS[:1], device=device, say=say
     )

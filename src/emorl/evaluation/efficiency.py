@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -42,42 +42,47 @@ class Pass:
         return torch.rand(self.batch_size, 3, size, size, device=self.device)
 
 
-class Spread(NamedTuple):
-    """The middle half of what was measured."""
+@dataclass(frozen=True)
+class Cost:
+    """What a pass took, per image."""
 
-    median: float
-    low: float  # first quartile
-    high: float  # third quartile
+    seconds: list[float]  # each repetition's
+    flops: float  # floating point operations
 
-    @staticmethod
-    def of(values: list[float]) -> Spread:
-        if len(values) == 1:
-            return Spread(values[0], values[0], values[0])
-        low, median, high = statistics.quantiles(values, n=4, method="inclusive")
-        return Spread(median, low, high)
+    @property
+    def quartiles(self) -> tuple[float, float, float]:
+        """The middle half of the seconds: its lower end, the median, its upper end."""
+        if len(self.seconds) == 1:
+            return self.seconds[0], self.seconds[0], self.seconds[0]
+        low, median, high = statistics.quantiles(self.seconds, n=4, method="inclusive")
+        return low, median, high
 
 
-def seconds(
+def costs(
     passes: Mapping[Key, Pass],
     *,
     repeats: int = 5,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> dict[Key, list[float]]:
-    """Seconds per image of each pass, `repeats` times. All take turns, so that a busy moment hits them alike.
+) -> dict[Key, Cost]:
+    """Runs each pass `repeats` times. All take turns, so that a busy moment hits them alike.
 
-    On a CPU it is the time of the processor, all threads together, which other programs do not lengthen; elsewhere it
-    is that of a clock.
+    On a CPU time is that of the processor, all threads together, which other programs do not lengthen; elsewhere it is
+    that of a clock.
     """
     models = {one.make: one.make().to(one.device) for one in passes.values()}
-    x = {key: one.images(models[one.make]) for key, one in passes.items()}
-    found: dict[Key, list[float]] = {key: [] for key in passes}
+    found: dict[Key, Cost] = {}
     for repeat in range(repeats + 1):
         for done, (key, one) in enumerate(passes.items(), start=1):
-            started = now(one.device)
-            one.run(models[one.make], x[key])
-            taken = (now(one.device) - started) / one.batch_size
-            if repeat > 0:  # the first round warms up
-                found[key].append(taken)
+            model = models[one.make]
+            x = one.images(model)
+            if repeat == 0:  # warms up, and counts
+                with FlopCounter() as counter:  # type: ignore[no-untyped-call]
+                    one.run(model, x)
+                found[key] = Cost([], counter.total / one.batch_size)
+            else:
+                started = now(one.device)
+                one.run(model, x)
+                found[key].seconds.append((now(one.device) - started) / one.batch_size)
             progress(repeat * len(passes) + done, (repeats + 1) * len(passes))
     return found
 
@@ -102,17 +107,6 @@ class FlopCounter(TorchDispatchMode):
         return result
 
 
-def flops(one: Pass) -> int:
-    """Floating point operations per image; nothing is computed, only shapes are."""
-    with torch.device("meta"):
-        model = one.make()
-        single = replace(one, batch_size=1, device="meta")
-        with FlopCounter() as counter:  # type: ignore[no-untyped-call]
-            single.run(model, single.images(model))
-    total: int = counter.total
-    return total
-
-
 def parameters(make: Callable[[], Model]) -> int:
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in make().parameters())
@@ -120,8 +114,11 @@ def parameters(make: Callable[[], Model]) -> int:
 
 def refines_at_will(make: Callable[[], Model]) -> bool:
     """Whether the model can do without refinement, so that I is free to choose."""
+    single = Pass(make, 1, num_steps=0, device="meta")
     try:
-        flops(Pass(make, 1, num_steps=0))
+        with torch.device("meta"):  # nothing is computed, only shapes are
+            model = make()
+            single.run(model, single.images(model))
     except UserError:
         return False
     return True

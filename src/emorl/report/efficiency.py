@@ -28,8 +28,7 @@ def efficiency_figure(rows: Sequence[Mapping[str, Any]]) -> Chart:
             axes.annotate(
                 str(points[-1]["image_size"]), (x[-1], y[-1]), (4, 4), textcoords="offset points", fontsize=7
             )
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        plain_logarithms(axes)
         axes.set_title(title)
         axes.set_xlabel("MiB per image")
     panels[0].set_ylabel("ms per image")
@@ -40,6 +39,18 @@ def efficiency_figure(rows: Sequence[Mapping[str, Any]]) -> Chart:
         title=f"{sizes} pixels, batch {batch}",
     )
     return figure
+
+
+def plain_logarithms(axes: Any) -> None:
+    """Both axes logarithmic, with ordinary numbers at them."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.set_minor_formatter(NullFormatter())
 
 
 def lines(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[str, Any], list[Mapping[str, Any]]]]:

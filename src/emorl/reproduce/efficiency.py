@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from emorl.errors import UserError, nearest
-from emorl.evaluation.efficiency import Pass, Spread, flops, parameters, refines_at_will, seconds
+from emorl.evaluation.efficiency import Pass, costs, parameters, refines_at_will
 from emorl.evaluation.memory import peak_memory
+from emorl.geco import GecoConfig
 from emorl.models import build
 from emorl.presets import PRESETS
 from emorl.report.charts import save_chart
@@ -54,7 +55,7 @@ def cells(
     for name in names:
         for size in sizes:
             try:
-                make = partial(build, replace(configuration(name), image_size=size))
+                make = partial(build, resized(configuration(name), size))
                 parameters(make)
             except UserError as error:
                 complaints.append(f"{name} at {size}x{size}: {error}")
@@ -79,6 +80,14 @@ def configuration(name: str) -> Any:
     return PRESETS[name].model
 
 
+def resized(config: Any, size: int) -> Any:
+    """The same model for images of another size."""
+    if isinstance(getattr(config, "geco", None), GecoConfig):
+        # Its target was for the old size; out of reach or not, a pass costs the same.
+        config = replace(config, geco=replace(config.geco, allow_unreachable=True))
+    return replace(config, image_size=size)
+
+
 def measure(
     chosen: Sequence[Cell],
     *,
@@ -91,7 +100,7 @@ def measure(
     passes = {
         (n, one.training): one for n, cell in enumerate(chosen) for one in (cell.forward, cell.training)
     }
-    times = seconds(passes, repeats=repeats, progress=lambda done, _: progress(done, total))
+    found = costs(passes, repeats=repeats, progress=lambda done, _: progress(done, total))
     rows = []
     for n, cell in enumerate(chosen):
         row: Row = {
@@ -102,10 +111,10 @@ def measure(
         memories = peak_memory([cell.forward, cell.training])
         for one, memory in zip((cell.forward, cell.training), memories, strict=True):
             mode = "training" if one.training else "forward"
-            spread = Spread.of([1000 * taken for taken in times[n, one.training]])
-            row[f"{mode}_ms"], row[f"{mode}_ms_low"], row[f"{mode}_ms_high"] = spread
-            row[f"{mode}_images_per_second"] = 1000 / spread.median
-            row[f"{mode}_gflop"] = flops(one) / 1e9
+            cost = found[n, one.training]
+            low, median, high = (1000 * value for value in cost.quartiles)
+            row |= {f"{mode}_ms": median, f"{mode}_ms_low": low, f"{mode}_ms_high": high}
+            row |= {f"{mode}_images_per_second": 1000 / median, f"{mode}_gflop": cost.flops / 1e9}
             row[f"{mode}_mib"] = memory / one.batch_size / 2**20
         rows.append(row)
         progress((repeats + 1) * rounds + 2 * (n + 1), total)
