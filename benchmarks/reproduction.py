@@ -13,11 +13,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from readme import ROOT, rewrite
-
 from emorl.config import read_json
 from emorl.files import make_directory
 from emorl.reproduce.experiments import EXPERIMENTS
+from readme import ROOT, rewrite
 
 RESULTS = ROOT / "benchmarks" / "results" / "reproduce"
 PICTURES = ROOT / "docs" / "images" / "reproduce"

@@ -131,7 +131,7 @@ def test_list_names_everything(emorl: Callable) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["train"], ["train", TINY], ["evaluate"], ["decompose"], ["data"],
-                                       ["data", "store"], ["data", "preview"], ["list"]])  # fmt: skip
+                                       ["data", "store"], ["data", "preview"], ["bench"], ["list"]])  # fmt: skip
 def test_help_is_worth_reading(arguments: list[str], emorl: Callable) -> None:
     result = emorl(*arguments, "--help")
     assert result.returncode == 0

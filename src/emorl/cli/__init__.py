@@ -1,4 +1,4 @@
-"""The command line: emorl train | evaluate | decompose | sweep | reproduce | figure | report | data | list."""
+"""The command line: emorl train | evaluate | decompose | sweep | bench | reproduce | figure | report | data | list."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tyro
 
+from emorl.cli.bench import bench_command
 from emorl.cli.figures import figure_command
 from emorl.cli.inference import decompose_command, evaluate_command
 from emorl.cli.reports import report_command
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "evaluate": evaluate_command,
             "decompose": decompose_command,
             "sweep": sweep_command,
+            "bench": bench_command,
             "reproduce": reproduce_command,
             "figure": figure_command,
             "report": report_command,

@@ -152,10 +152,11 @@ EXPERIMENTS: dict[str, Experiment] = {
         systems=("efficient-morl", "genesis"),
     ),
     "figure-10": Experiment(
-        "Time and parameters of a pass",
+        "Time, memory and parameters of a pass",
         "Without refinement a pass is ten times as fast as IODINE's; with I <= 1 it is like Slot Attention's.",
         efficiency.passes,
-        ("parameters", "forward_ms", "training_ms"),
+        ("parameters", "forward_ms", "training_ms", "forward_mib", "training_mib"),
+        efficiency.draw_passes,
         variants={},
     ),
 }  # fmt: skip

@@ -75,6 +75,8 @@ FORMATS: dict[str, tuple[float, int, str]] = {  # score -> factor, decimals, hea
     "parameters": (1, 0, "parameters"),
     "forward_ms": (1, 0, "forward, ms per image"),
     "training_ms": (1, 0, "forward + backward, ms"),
+    "forward_mib": (1, 0, "forward, MiB per image"),
+    "training_mib": (1, 0, "forward + backward, MiB"),
 }
 
 

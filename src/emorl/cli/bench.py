@@ -1,0 +1,101 @@
+"""emorl bench"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import tyro
+
+from emorl.cli.console import progress_bar, say
+from emorl.errors import UserError
+from emorl.files import make_directory, write_json
+from emorl.report.charts import save_chart
+from emorl.report.efficiency import efficiency_figure
+from emorl.reproduce.efficiency import CLEVR6, STEPS, cells, measure
+from emorl.training.directory import environment
+
+COLUMNS = {  # heading -> key of a row, its format
+    "parameters": ("parameters", "{:,}"),
+    "test ms": ("forward_ms", "{:.1f}"),
+    "images/s": ("forward_images_per_second", "{:.1f}"),
+    "GFLOP": ("forward_gflop", "{:.1f}"),
+    "MiB": ("forward_mib", "{:.0f}"),
+    "train ms": ("training_ms", "{:.1f}"),
+    "train images/s": ("training_images_per_second", "{:.1f}"),
+    "train GFLOP": ("training_gflop", "{:.1f}"),
+    "train MiB": ("training_mib", "{:.0f}"),
+}
+
+
+def bench_command(
+    presets: tyro.conf.Positional[tuple[str, ...]] = CLEVR6,
+    sizes: tuple[int, ...] = (),
+    batch_sizes: tuple[int, ...] = (),
+    steps: tuple[int, ...] = STEPS,
+    repeats: int | None = None,
+    quick: bool = False,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    threads: int = 1,
+    out: Path = Path("runs/bench"),
+) -> None:
+    """Measure time, memory, arithmetic and parameters of models on this machine: the paper's Figure 10.
+
+    Test time is one inference, training one forward and one backward pass. All passes take turns, and the median of
+    the repetitions is shown, with the middle half of them in the file and in the figure. On a CPU, time is that of the
+    processor, so other programs hardly matter; memory is what a pass takes beyond the model. All of it is per image.
+    The default takes about an hour on one core.
+
+    Args:
+        presets: Names from `emorl list`; each model's CLEVR6 configuration if left out.
+        sizes: Sides of the square images; 35 64 96 128 if left out.
+        batch_sizes: Images per pass; 4, as in the paper, if left out.
+        steps: Refinement steps I, for models that can do without; others iterate as they were published.
+        repeats: How often each pass is timed; 5 if left out.
+        quick: Less than three minutes: small images, one at a time, timed twice, unless said otherwise.
+        device: auto takes a GPU if there is one.
+        threads: Of the CPU.
+        out: Folder for bench.json and bench.png.
+    """
+    repeats = (2 if quick else 5) if repeats is None else repeats
+    sizes = sizes or ((32, 64) if quick else (35, 64, 96, 128))
+    batch_sizes = batch_sizes or ((1,) if quick else (4,))
+    check(device, repeats=(repeats, 1), threads=(threads, 1), sizes=(min(sizes), 5),
+          batch_sizes=(min(batch_sizes), 1), steps=(min(steps, default=0), 0))  # fmt: skip
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)  # as in training
+    chosen = cells(
+        presets, sizes=sizes, batch_sizes=batch_sizes, steps=steps or STEPS[:1], device=device, say=say
+    )
+    make_directory(out)
+    say(f"Measuring {len(chosen)} combinations, {repeats} times each, on {device}.")
+    with progress_bar("measuring") as progress:
+        rows = measure(chosen, repeats=repeats, progress=progress)
+    print_rows(rows)
+    settings = {"device": device, "repeats": repeats, "environment": environment()}
+    write_json(out / "bench.json", {"settings": settings, "rows": rows})
+    save_chart(efficiency_figure(rows), out / "bench.png")
+    say(f"Wrote {out / 'bench.json'} and drew {out / 'bench.png'}.")
+
+
+def check(device: str, **least: tuple[int, int]) -> None:
+    """Raises UserError for a number below its least, and for a GPU that is not there."""
+    for name, (value, minimum) in least.items():
+        if value < minimum:
+            raise UserError(f"--{name.replace('_', '-')} must be at least {minimum}, not {value}.")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError("There is no CUDA device here; use --device cpu.")
+
+
+def print_rows(rows: Sequence[dict[str, Any]]) -> None:
+    print(f"{'':<24}{'size':>5}{'batch':>6}" + "".join(f"{heading:>15}" for heading in COLUMNS))
+    for row in rows:
+        cells = [form.format(row[key]) for key, form in COLUMNS.values()]
+        print(
+            f"{row['label']:<24}{row['image_size']:>5}{row['batch_size']:>6}"
+            + "".join(f"{c:>15}" for c in cells)
+        )

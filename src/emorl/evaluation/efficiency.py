@@ -1,0 +1,124 @@
+"""What a pass of a model costs: time, floating point operations and parameters. Memory is in memory.py."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from emorl.errors import UserError
+from emorl.models.base import Model
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One batch through one model: at test time, or forward and backward as in training."""
+
+    make: Callable[[], Model]  # passes that share it share the model; it is pickled to measure memory
+    batch_size: int
+    training: bool = False
+    num_slots: int | None = None  # K; None: as configured
+    num_steps: int | None = None  # I; None: as configured
+    device: str = "cpu"
+
+    def run(self, model: Model, x: Tensor) -> None:
+        if self.training:
+            model(x, num_slots=self.num_slots, num_steps=self.num_steps).loss.backward()
+            model.zero_grad(set_to_none=True)  # each pass makes its own gradients
+        else:
+            model.infer(x, num_slots=self.num_slots, num_steps=self.num_steps)
+
+    def images(self, model: Model) -> Tensor:
+        size = model.config.image_size
+        return torch.rand(self.batch_size, 3, size, size, device=self.device)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a pass took, per image."""
+
+    seconds: list[float]  # each repetition's
+    flops: float  # floating point operations
+
+    @property
+    def quartiles(self) -> tuple[float, float, float]:
+        """The middle half of the seconds: its lower end, the median, its upper end."""
+        if len(self.seconds) == 1:
+            return self.seconds[0], self.seconds[0], self.seconds[0]
+        low, median, high = statistics.quantiles(self.seconds, n=4, method="inclusive")
+        return low, median, high
+
+
+def costs(
+    passes: Mapping[Key, Pass],
+    *,
+    repeats: int = 5,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[Key, Cost]:
+    """Runs each pass `repeats` times. All take turns, so that a busy moment hits them alike.
+
+    On a CPU time is that of the processor, all threads together, which other programs do not lengthen; elsewhere it is
+    that of a clock.
+    """
+    models = {one.make: one.make().to(one.device) for one in passes.values()}
+    found: dict[Key, Cost] = {}
+    for repeat in range(repeats + 1):
+        for done, (key, one) in enumerate(passes.items(), start=1):
+            model = models[one.make]
+            x = one.images(model)
+            if repeat == 0:  # warms up, and counts
+                with FlopCounter() as counter:  # type: ignore[no-untyped-call]
+                    one.run(model, x)
+                found[key] = Cost([], counter.total / one.batch_size)
+            else:
+                started = now(one.device)
+                one.run(model, x)
+                found[key].seconds.append((now(one.device) - started) / one.batch_size)
+            progress(repeat * len(passes) + done, (repeats + 1) * len(passes))
+    return found
+
+
+def now(device: str) -> float:
+    if device == "cpu":
+        return time.process_time()
+    torch.get_device_module(device).synchronize()
+    return time.perf_counter()
+
+
+class FlopCounter(TorchDispatchMode):
+    """Adds up products and convolutions by torch's formulas; its own counter cannot follow nested derivatives."""
+
+    total: int = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if func._overloadpacket in flop_registry:
+            self.total += flop_registry[func._overloadpacket](*args, **kwargs, out_val=result)
+        return result
+
+
+def parameters(make: Callable[[], Model]) -> int:
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in make().parameters())
+
+
+def refines_at_will(make: Callable[[], Model]) -> bool:
+    """Whether the model can do without refinement, so that I is free to choose."""
+    single = Pass(make, 1, num_steps=0, device="meta")
+    try:
+        with torch.device("meta"):  # nothing is computed, only shapes are
+            model = make()
+            single.run(model, single.images(model))
+    except UserError:
+        return False
+    return True
