@@ -20,8 +20,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from readme import ROOT, rewrite
-
 from emorl import PRESETS, evaluate
 from emorl.config import read_json
 from emorl.files import write_json
@@ -32,6 +30,7 @@ from emorl.report.panels import Panels
 from emorl.report.published import PUBLISHED_ARI, SYSTEMS
 from emorl.reproduce.jobs import train_missing
 from emorl.reproduce.trained import Trained
+from readme import ROOT, rewrite
 
 RESULTS = ROOT / "benchmarks" / "results" / "comparison.json"
 DOCUMENT = ROOT / "docs" / "comparison.md"
