@@ -59,7 +59,6 @@ def launch(run: RunConfig) -> Fabric:
         accelerator=train.accelerator,
         devices=train.devices,
         num_nodes=train.nodes,
-        precision=train.precision,
         strategy=strategy,
     )
     try:

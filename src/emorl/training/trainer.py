@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from emorl.data import open_dataset
-from emorl.data.loading import endless
+from emorl.data.loading import ahead, endless
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.files import make_directory
@@ -53,14 +53,18 @@ class Progress:
 
 
 class Objective(nn.Module):
-    """What fabric and DDP wrap: plain results, because they rebuild what `forward` returns and ours are frozen."""
+    """What fabric and DDP wrap: plain results, because they rebuild what `forward` returns and ours are frozen.
 
-    def __init__(self, model: Model) -> None:
+    Autocast is here and not fabric's, which would round the images that likelihoods are about to bf16, too.
+    """
+
+    def __init__(self, model: Model, precision: str) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.is_mixed = model, precision == "bf16-mixed"
 
     def forward(self, x: Tensor, num_steps: int | None) -> tuple[Tensor, dict[str, Tensor]]:
-        outcome: Outcome = self.model(x, num_steps=num_steps)
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.is_mixed):
+            outcome: Outcome = self.model(x, num_steps=num_steps)
         return outcome.loss, dict(outcome.terms)
 
 
@@ -79,7 +83,7 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
     torch.manual_seed(run.train.seed)
     model = build(run.model)
     optimizer = build_optimizer(model, run.train)
-    objective, wrapped = fabric.setup(Objective(model), optimizer)
+    objective, wrapped = fabric.setup(Objective(model, run.train.precision), optimizer)
     progress, curriculum = Progress(), Curriculum(run.train.curriculum, run.train.drop_below)
     if checkpoint is not None:
         model.load_state_dict(checkpoint["model"])
@@ -88,7 +92,7 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
         curriculum.state |= checkpoint["curriculum"]
     share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
     scenes = open_dataset(run.data, "train")
-    batches = endless(scenes, run.train.batch_size, seed=run.train.seed, start=progress.step, **share)
+    walk = endless(scenes, run.train.batch_size, seed=run.train.seed, start=progress.step, **share)
 
     def save() -> None:
         if fabric.is_global_zero:
@@ -97,6 +101,7 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
 
     with (
         open_log(fabric, run, directory, progress.step) as log,
+        closing(ahead(walk)) as batches,
         noise_from(shard_of_noise(**share)),
         stop_requests() as requests,
     ):
