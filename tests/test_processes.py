@@ -162,6 +162,18 @@ def test_when_the_first_process_is_killed_the_second_speaks(tmp_path: Path) -> N
     assert processes[1].exitcode == 1
 
 
+def test_a_signal_to_one_process_stops_all_with_everything_saved(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    processes = start(out, *ENDLESS, count=2)
+    reach(6, out)
+    processes[1].terminate()
+    said = finish(out, processes)
+    assert [process.exitcode for process in processes] == [128 + signal.SIGTERM] * 2
+    step = read_checkpoint(out / CHECKPOINT)["progress"]["step"]
+    assert said.count(f"Stopped at step {step}; everything is saved.") == 1
+    assert "Traceback" not in said
+
+
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="fills the disk of another process: Linux")
 def test_a_full_disk_ends_all_processes(tmp_path: Path) -> None:
     out = tmp_path / "run"
