@@ -14,7 +14,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from emorl.training.checkpoint import CHECKPOINT, WEIGHTS, read_checkpoint
 from emorl.training.lock import LOCK, is_abandoned, locked
 from emorl.training.log import read_metrics
 from emorl.training.processes import giving_up
+from emorl.types import Scene
 
 TINY = "efficient-morl/tetrominoes-tiny"
 OPTIONS = ["--train.accelerator", "cpu", "--train.checkpoint-every", 5, "--train.log-every", 1]
@@ -51,6 +53,19 @@ def work(arguments: Sequence[object], environment: dict[str, str], stderr: Path)
     main([str(argument) for argument in arguments])
 
 
+def work_poisoned(arguments: Sequence[object], environment: dict[str, str], stderr: Path) -> None:
+    """The same, but the second batch of the second process is not finite."""
+    original = trainer.endless
+
+    def batches(*args: Any, rank: int, **options: Any) -> Iterator[Scene]:
+        for step, batch in enumerate(original(*args, rank=rank, **options)):
+            is_poisoned = rank == 1 and step == 1
+            yield replace(batch, image=batch.image * float("nan")) if is_poisoned else batch
+
+    trainer.endless = batches
+    work(arguments, environment, stderr)
+
+
 def torchrun(rank: int, count: int, port: int) -> dict[str, str]:
     """What torchrun tells a process."""
     ranks = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "GROUP_RANK": 0, "MASTER_PORT": port}
@@ -66,7 +81,11 @@ def slurm(rank: int, count: int, port: int) -> dict[str, str]:
 
 
 def start(
-    out: Path, *options: object, count: int, launcher: Callable[..., dict[str, str]] = torchrun
+    out: Path,
+    *options: object,
+    count: int,
+    launcher: Callable[..., dict[str, str]] = torchrun,
+    target: Callable[..., None] = work,
 ) -> list[Process]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -77,7 +96,7 @@ def start(
     processes = []
     for rank in range(count):
         environment = launcher(rank, count, port) if count > 1 else {}
-        process = context.Process(target=work, args=(arguments, environment, out.with_suffix(".err")))
+        process = context.Process(target=target, args=(arguments, environment, out.with_suffix(".err")))
         process.start()
         processes.append(process)
     return processes
@@ -183,6 +202,13 @@ def test_a_full_disk_ends_all_processes(tmp_path: Path) -> None:
     resource.prlimit(processes[0].pid, resource.RLIMIT_FSIZE, (size // 2, size // 2))
     assert_told(finish(out, processes), out, f"Cannot write {out}")
     assert [process.exitcode for process in processes] == [2, 1]
+
+
+def test_a_step_that_is_not_finite_on_one_process_is_skipped_by_all(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(out, "--train.steps", 3, count=2, target=work_poisoned)
+    assert [record["skipped"] for record in read_metrics(out)] == [0, 1, 1]
+    assert all(t.isfinite().all() for t in safetensors.torch.load_file(out / WEIGHTS).values())
 
 
 def test_slurm_starts_the_processes_of_two_nodes(tmp_path: Path) -> None:

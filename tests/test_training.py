@@ -145,6 +145,12 @@ def test_a_run_directory_is_complete(tmp_path: Path) -> None:
     assert all(torch.equal(t, loaded.state_dict()[name]) for name, t in model.state_dict().items())
 
 
+def test_a_config_from_before_a_setting_existed_means_its_default() -> None:
+    values = tiny().to_dict()
+    del values["train"]["nodes"]
+    assert RunConfig.from_dict(values) == tiny()
+
+
 def test_the_seed_determines_the_weights(tmp_path: Path) -> None:
     trainer.train(tiny(), tmp_path / "a")
     trainer.train(
