@@ -139,7 +139,10 @@ def assert_told(said: str, out: Path, what: str) -> int:
 @pytest.mark.parametrize("count", [2, 4])
 def test_a_killed_process_stops_the_training_which_resumes(tmp_path: Path, count: int) -> None:
     out, whole = tmp_path / "killed", tmp_path / "whole"
-    processes = start(out, *ENDLESS, count=count)
+    # DDP orders gradients anew after its first step, and then adds up more than two of them in another order; but not
+    # where a later step of the curriculum leaves parameters out.
+    options = [] if count == 2 else ["--train.curriculum", 0, 1, 100_000, 0]
+    processes = start(out, *ENDLESS, *options, count=count)
     reach(6, out)
     processes[-1].kill()
     killed = time.monotonic()
@@ -147,14 +150,9 @@ def test_a_killed_process_stops_the_training_which_resumes(tmp_path: Path, count
     assert time.monotonic() - killed < 20
     assert all(process.exitcode for process in processes)
     assert not (out / LOCK).exists()
-    train(out, "--resume", "--train.steps", step + 3, count=count)
-    train(whole, "--train.steps", step + 3, count=count)
-    a, b = (safetensors.torch.load_file(folder / WEIGHTS) for folder in (out, whole))
-    # DDP orders its buckets anew after the first step, so more than two numbers are added up in another order.
-    for found in (a, b):
-        found["decoder.rest.7.bias"][12:] = 0  # its gradient is rounding error: softmax ignores it
-    for name in a:
-        torch.testing.assert_close(a[name], b[name], rtol=0, atol=0 if count == 2 else 1e-5, msg=name)
+    train(out, "--resume", "--train.steps", step + 3, *options, count=count)
+    train(whole, "--train.steps", step + 3, *options, count=count)
+    assert (out / WEIGHTS).read_bytes() == (whole / WEIGHTS).read_bytes()
 
 
 def test_processes_that_we_start_are_named_when_they_die(
