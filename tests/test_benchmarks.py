@@ -78,6 +78,15 @@ def test_committed_tables_agree_with_committed_results() -> None:
         assert readme.updated(text, "seeds", readme.table(json.loads(readme.RESULTS.read_text()))) == text
 
 
+@pytest.mark.slow
+def test_processes_and_threads_are_compared(tmp_path: Path) -> None:
+    options = ["--steps", 4, "--warm-up", 1, "--rounds", 1, "--results", tmp_path / "processes.json"]
+    script("processes", TINY, *options)
+    results = json.loads((tmp_path / "processes.json").read_text())
+    assert len(results["median_seconds_per_step"]) == 2
+    assert results["speed_up_of_two_processes"] > 0
+
+
 def test_released_weights_load_by_name(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script("release", runs / "runs" / "seed-0", "some/model", "--preset", TINY, "--folder", tmp_path)
     monkeypatch.setattr(pretrained, "FOLDER", tmp_path)

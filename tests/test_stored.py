@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from emorl.data import DATASETS, DataConfig, open_dataset, stored
-from emorl.data.loading import batch_indices, endless, in_order
+from emorl.data.loading import ahead, batch_indices, endless, in_order
 from emorl.data.stored import StoredScenes, store
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError
@@ -136,3 +139,24 @@ def test_in_order_covers_every_scene_once() -> None:
     batches = list(in_order(Tetrominoes(length=10), 4, limit=9))
     assert [indices for indices, _ in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
     assert [len(batch.image) for _, batch in batches] == [4, 4, 1]
+
+
+def test_batches_made_ahead_are_the_same() -> None:
+    scenes = open_dataset(DataConfig("tetrominoes"), "train")
+    before = threading.active_count()
+    plain, early = endless(scenes, 4, seed=0, start=3), ahead(endless(scenes, 4, seed=0, start=3))
+    for _ in range(5):
+        assert torch.equal(next(plain).image, next(early).image)
+    early.close()
+    assert threading.active_count() == before  # the thread ends with its reader
+
+
+def test_a_problem_met_ahead_is_raised_in_its_turn() -> None:
+    def batches() -> Iterator[int]:
+        yield 1
+        raise UserError("unreadable")
+
+    early = ahead(batches())
+    assert next(early) == 1
+    with pytest.raises(UserError, match="unreadable"):
+        next(early)

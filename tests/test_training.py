@@ -19,6 +19,7 @@ import torch
 
 from emorl.errors import UserError
 from emorl.geco import GecoConfig
+from emorl.models import MODELS, build
 from emorl.presets import PRESETS
 from emorl.pretrained import load
 from emorl.training import trainer
@@ -144,6 +145,12 @@ def test_a_run_directory_is_complete(tmp_path: Path) -> None:
     assert all(torch.equal(t, loaded.state_dict()[name]) for name, t in model.state_dict().items())
 
 
+def test_a_config_from_before_a_setting_existed_means_its_default() -> None:
+    values = tiny().to_dict()
+    del values["train"]["nodes"]
+    assert RunConfig.from_dict(values) == tiny()
+
+
 def test_the_seed_determines_the_weights(tmp_path: Path) -> None:
     trainer.train(tiny(), tmp_path / "a")
     trainer.train(
@@ -226,6 +233,35 @@ def test_two_processes_equal_one(tmp_path: Path, emorl: Callable) -> None:
     torch.manual_seed(0)
     started = trainer.build(PRESETS[TINY].model).state_dict()
     assert any((a[name] - started[name]).abs().max() > 1e-4 for name in a)  # it did train
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_bf16_keeps_losses_in_full_precision(kind: str) -> None:
+    """The loss is close to that of 32 bits, and likelihood, KL and what GECO sees have 32 bits."""
+    model = build(PRESETS[f"{kind}/tetrominoes-tiny"].model)
+    x = torch.rand(4, 3, 35, 35)
+    found = []
+    for precision in ("32-true", "bf16-mixed"):
+        torch.manual_seed(1)
+        loss, terms = trainer.Objective(model, precision)(x, None)
+        model.zero_grad()
+        loss.backward()
+        assert not [name for name, term in {"loss": loss, **terms}.items() if term.dtype == torch.bfloat16]
+        assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+        gradient = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+        found.append((float(loss.detach()), float(gradient.norm())))
+    (loss_32, norm_32), (loss_16, norm_16) = found
+    assert loss_32 != loss_16
+    assert norm_16 == pytest.approx(norm_32, rel=0.05)
+    # Log-likelihoods may be zero by chance: they may differ by a twentieth of a nat for each number of an image.
+    assert loss_16 == pytest.approx(loss_32, rel=0.02, abs=0.05 * x[0].numel() if "nll" in terms else 0)
+
+
+def test_bf16_trains(tmp_path: Path) -> None:
+    trainer.train(tiny(precision="bf16-mixed"), tmp_path)
+    last = read_metrics(tmp_path)[-1]
+    assert last["skipped"] == 0
+    assert not any(t.dtype == torch.bfloat16 for t in weights(tmp_path).values())
 
 
 def test_several_processes_share_one_error(tmp_path: Path, emorl: Callable) -> None:

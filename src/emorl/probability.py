@@ -64,6 +64,11 @@ def noise_per_image(seeds: Sequence[int]) -> NoiseSource:
     return source
 
 
+def full(t: Tensor) -> Tensor:
+    """Returns `t` in 32 bits if it has fewer: likelihoods and divergences are sums too long for bf16."""
+    return t.float() if t.dtype.itemsize < 4 else t
+
+
 @dataclass(frozen=True)
 class Gaussian:
     """A diagonal Gaussian over (B, K, D)."""
@@ -71,10 +76,14 @@ class Gaussian:
     mu: Tensor
     sigma: Tensor
 
+    def __post_init__(self) -> None:
+        for name in ("mu", "sigma"):
+            object.__setattr__(self, name, full(getattr(self, name)))
+
     @staticmethod
     def from_params(lam: Tensor) -> Gaussian:
         """Reads λ (..., 2D): mean, then an unconstrained scale whose softplus is the variance."""
-        mu, raw = lam.chunk(2, dim=-1)
+        mu, raw = full(lam).chunk(2, dim=-1)
         return Gaussian(mu, (F.softplus(raw) + 1e-5).sqrt())  # deviation 9
 
     @staticmethod
@@ -127,5 +136,5 @@ def mask_kl(log_masks: Tensor, log_others: Tensor, *, least: float = 1e-5) -> Te
 
     Masks below `least` count as `least`: where both are nearly nothing, their ratio does not matter.
     """
-    log_p, log_q = log_masks.clamp_min(math.log(least)), log_others.clamp_min(math.log(least))
+    log_p, log_q = (full(t).clamp_min(math.log(least)) for t in (log_masks, log_others))
     return (log_p.exp() * (log_p - log_q)).sum(dim=(1, 2, 3, 4))

@@ -18,6 +18,7 @@ from emorl.cli.scenes import convert_command, data_command, list_command, previe
 from emorl.cli.sweeps import sweep_command
 from emorl.cli.training import train_command, train_help
 from emorl.errors import UserError
+from emorl.training.processes import PeerLost
 from emorl.training.signals import Interrupted
 
 DESCRIPTION = """Discovers the objects in images without labels. Begin with `emorl list`, then
@@ -54,15 +55,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
         }
         dispatch(commands, arguments, prog="emorl", description=DESCRIPTION)
     except UserError as error:
-        if os.environ.get("LOCAL_RANK", "0") == "0":  # of several training processes, one speaks
+        if is_first():
             print(f"emorl: {error}", file=sys.stderr)
         sys.exit(2)
+    except PeerLost as lost:
+        if str(lost):
+            print(f"emorl: {lost}", file=sys.stderr)
+        sys.exit(1)
     except Interrupted as stop:
         sys.exit(128 + stop.signum)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def is_first() -> bool:
+    """Of several training processes, the first one speaks; torchrun, SLURM and fabric number them."""
+    ranks = (os.environ[name] for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK") if name in os.environ)
+    return next(ranks, "0") == "0"
 
 
 def dispatch(commands: Commands, arguments: Sequence[str], *, prog: str, description: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import lru_cache
+from queue import Full, Queue
+from threading import Event, Thread
 
 import numpy as np
 
@@ -31,6 +33,40 @@ def endless(
         indices = batch_indices(len(scenes), batch_size, seed=seed, step=step)
         yield Scene.stack([scenes[index] for index in indices[rank::world_size]])
         step += 1
+
+
+def ahead(batches: Iterator[Scene], count: int = 2) -> Generator[Scene, None, None]:
+    """Yields `batches`, the next `count` of which a thread makes while the last one is learned from."""
+    ready: Queue[Scene | Exception] = Queue(count)
+    is_over = Event()
+
+    def make() -> None:
+        try:
+            for batch in batches:
+                hand_over(batch)
+                if is_over.is_set():
+                    return
+        except Exception as error:
+            hand_over(error)
+
+    def hand_over(item: Scene | Exception) -> None:
+        while not is_over.is_set():
+            try:
+                return ready.put(item, timeout=0.1)
+            except Full:
+                continue
+
+    thread = Thread(target=make, daemon=True)
+    thread.start()
+    try:
+        while True:
+            item = ready.get()
+            if isinstance(item, Exception):
+                raise item
+            yield item
+    finally:  # nobody wants more: let the thread end
+        is_over.set()
+        thread.join()
 
 
 def in_order(

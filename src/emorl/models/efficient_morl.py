@@ -24,7 +24,7 @@ from emorl.nn.encoder import ImageEncoder
 from emorl.nn.gradient import value_and_gradient
 from emorl.nn.mlp import mlp
 from emorl.nn.recurrent import DualGRU, SingleGRU
-from emorl.probability import Gaussian, gaussian_nll, mixture_nll
+from emorl.probability import Gaussian, full, gaussian_nll, mixture_nll
 from emorl.types import Decomposition, Outcome
 
 Prior = Literal["bottom-up", "reversed", "reversed++"]
@@ -177,7 +177,7 @@ class EfficientMORL(Model):
         for l in range(1, self.config.num_layers + 1):
             z.append(Gaussian.from_params(lam[l - 1]).rsample(always=l == 1))  # lines 5 and 16
             lam_l, alpha_l = self.layer(keys, values, z[l - 1], lam[l - 1])  # lines 8-15
-            lam.append(lam_l)
+            lam.append(full(lam_l))  # refinement adds to it
             alpha.append(alpha_l.detach().unflatten(-1, (1, side, side)))
         return lam, z, alpha
 
@@ -328,4 +328,4 @@ class RefinementNetwork(nn.Module):
         h = self.gru(encoded.flatten(0, 1), None if h is None else h.flatten(0, 1)).unflatten(
             0, lam.shape[:2]
         )
-        return torch.cat([self.mu(h), self.s(h)], dim=-1), h  # deviation 11
+        return full(torch.cat([self.mu(h), self.s(h)], dim=-1)), h  # deviation 11

@@ -24,7 +24,7 @@ from emorl.nn.gradient import value_and_gradient
 from emorl.nn.mlp import mlp
 from emorl.nn.position import coordinate_grid, cosine_grid
 from emorl.nn.recurrent import LSTM
-from emorl.probability import Gaussian
+from emorl.probability import Gaussian, full
 from emorl.types import Decomposition, Outcome
 
 State = tuple[Tensor, Tensor]
@@ -262,5 +262,5 @@ class RefinementNetwork(nn.Module):
         if self.lstm is not None:
             state = self.lstm(hidden, state)
             hidden = state[0]
-        delta: Tensor = self.head(hidden)
+        delta = full(self.head(hidden))
         return delta, state

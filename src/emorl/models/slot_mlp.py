@@ -12,6 +12,7 @@ from emorl.errors import UserError, check_numbers
 from emorl.models.slot_autoencoder import SlotAutoencoder, SlotAutoencoderConfig
 from emorl.nn import initialise
 from emorl.nn.mlp import mlp
+from emorl.probability import full
 from emorl.types import Outcome
 
 GRID = 16  # side that tokens are resized to, so that the first layer does not grow with the image
@@ -50,7 +51,7 @@ class SlotMLP(SlotAutoencoder):
         if num_steps is not None:
             raise UserError("Slot MLP does not iterate; leave the number of steps out.")
         side = self.encoder.grid(self.config.image_size)
-        tokens = self.encoder(x).mT.unflatten(-1, (side, side))
+        tokens = full(self.encoder(x)).mT.unflatten(-1, (side, side))  # CPUs do not resize bf16
         tokens = F.interpolate(tokens, size=(GRID, GRID), mode="bilinear", antialias=True)
         slots = self.mlp(tokens.flatten(1)).unflatten(-1, (K, -1))
         error, step = self.reconstruct(x, slots)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from emorl.errors import UserError
 from emorl.nn.position import Coordinates, PositionProjection
+from emorl.probability import full
 
 
 @dataclass(frozen=True)
@@ -178,8 +179,8 @@ class SpatialBroadcastDecoder(nn.Module):
     def render(self, z: Tensor) -> Tensor:
         """The output of the last layer for `z` (B, K, D), (B, K, C, H, W)."""
         output = self.rest(self.first_folded(z.flatten(0, 1)))
-        rendered: Tensor = output[..., : self.image_size, : self.image_size].unflatten(0, z.shape[:2])
-        return rendered
+        cropped = output[..., : self.image_size, : self.image_size].unflatten(0, z.shape[:2])
+        return full(cropped)  # masks, colours and their likelihood
 
     def first_folded(self, z: Tensor) -> Tensor:
         """Returns first(broadcast(z) + position) for `z` (BK, D), or of both beside each other."""

@@ -9,17 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from emorl.data import open_dataset
 from emorl.errors import UserError
-from emorl.files import make_directory, write_json
+from emorl.files import write_json
 from emorl.training.checkpoint import CONFIG, load_checkpoint
 from emorl.training.run import RunConfig
 
 
 def prepare(run: RunConfig, directory: Path, *, resume: bool) -> dict[str, Any] | None:
-    """Makes the run directory, or checks that the one there is the run to continue. Returns its checkpoint, if any."""
-    open_dataset(run.data, "validation")  # a mistake there should not wait for the first evaluation
-    make_directory(directory)
+    """Fills a new run directory, or checks that this is the run to continue. Returns its checkpoint, if any."""
     path = directory / CONFIG
     checkpoint = None
     if path.exists():

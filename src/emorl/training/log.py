@@ -130,6 +130,4 @@ class TrainingLog:
 
 def cannot_write(path: Path, error: OSError) -> UserError:
     reason = error.strerror or os.strerror(error.errno or 0)
-    return UserError(
-        f"Cannot write {path}: {reason}. The last checkpoint is intact; free some space and --resume."
-    )
+    return UserError(f"Cannot write {path}: {reason}. Free some space.")

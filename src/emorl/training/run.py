@@ -31,7 +31,8 @@ class TrainConfig:
     )  # (step, I): from then on, I refinements; none: the model's
     drop_below: float = 0.0  # drop the last refinement when its update is below this share of its peak
     seed: int = 0  # of weights, batches and noise
-    devices: int = 1  # processes or GPUs to train on
+    devices: int = 1  # processes or GPUs to train on, of each node
+    nodes: int = 1  # machines; more than one need torchrun or SLURM
     accelerator: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     log_every: int = 10  # steps between lines of metrics.jsonl
@@ -41,13 +42,13 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_numbers(
-            "train", self, steps=1, batch_size=1, devices=1, log_every=1, evaluate_every=1, checkpoint_every=1,
+            "train", self, steps=1, batch_size=1, devices=1, nodes=1, log_every=1, evaluate_every=1, checkpoint_every=1,
             warm_up=0, half_life=1, evaluate_images=1, seed=0, drop_below=0,
             positive=("learning_rate", "max_grad_norm", "muon_size"),
         )  # fmt: skip
-        if self.batch_size % self.devices:
+        if self.batch_size % (self.devices * self.nodes):
             raise UserError(
-                f"train.batch_size {self.batch_size} cannot be shared by {self.devices} devices evenly."
+                f"train.batch_size {self.batch_size} cannot be shared by {self.devices * self.nodes} devices evenly."
             )
         starts = [start for start, _ in self.curriculum]
         is_ordered = starts[:1] in ([], [0]) and starts == sorted(set(starts))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,17 +15,20 @@ import torch
 from torch import Tensor, nn
 
 from emorl.data import open_dataset
-from emorl.data.loading import endless
+from emorl.data.loading import ahead, endless
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
+from emorl.files import make_directory
 from emorl.models import build
 from emorl.models.base import Model
 from emorl.probability import noise_from, shard_of_noise
-from emorl.training.checkpoint import CONFIG, load_checkpoint, save_checkpoint
+from emorl.training.checkpoint import load_checkpoint, save_checkpoint
 from emorl.training.diagnosis import diagnose
 from emorl.training.directory import prepare
+from emorl.training.lock import locked
 from emorl.training.log import TrainingLog
 from emorl.training.optimizer import build_optimizer
+from emorl.training.processes import PeerLost, failing_together, launch, mean_over_ranks, resume_command
 from emorl.training.run import RunConfig, TrainConfig
 from emorl.training.schedules import Curriculum, learning_rate
 from emorl.training.signals import Interrupted, stop_requests
@@ -50,14 +53,18 @@ class Progress:
 
 
 class Objective(nn.Module):
-    """What fabric and DDP wrap: plain results, because they rebuild what `forward` returns and ours are frozen."""
+    """What fabric and DDP wrap: plain results, because they rebuild what `forward` returns and ours are frozen.
 
-    def __init__(self, model: Model) -> None:
+    Autocast is here and not fabric's, which would round the images that likelihoods are about to bf16, too.
+    """
+
+    def __init__(self, model: Model, precision: str) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.is_mixed = model, precision == "bf16-mixed"
 
     def forward(self, x: Tensor, num_steps: int | None) -> tuple[Tensor, dict[str, Tensor]]:
-        outcome: Outcome = self.model(x, num_steps=num_steps)
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.is_mixed):
+            outcome: Outcome = self.model(x, num_steps=num_steps)
         return outcome.loss, dict(outcome.terms)
 
 
@@ -67,11 +74,16 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
     # this over when they start, so it comes first.
     torch.set_flush_denormal(True)
     fabric = launch(run)
-    checkpoint = open_directory(fabric, run, directory, resume)
+    with open_directory(fabric, run, directory, resume) as checkpoint, failing_together(fabric, directory):
+        return optimise(fabric, run, directory, checkpoint)
+
+
+def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mapping[str, Any] | None) -> Model:
+    """The loop, from the step of the checkpoint on."""
     torch.manual_seed(run.train.seed)
     model = build(run.model)
     optimizer = build_optimizer(model, run.train)
-    objective, wrapped = fabric.setup(Objective(model), optimizer)
+    objective, wrapped = fabric.setup(Objective(model, run.train.precision), optimizer)
     progress, curriculum = Progress(), Curriculum(run.train.curriculum, run.train.drop_below)
     if checkpoint is not None:
         model.load_state_dict(checkpoint["model"])
@@ -80,7 +92,7 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
         curriculum.state |= checkpoint["curriculum"]
     share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
     scenes = open_dataset(run.data, "train")
-    batches = endless(scenes, run.train.batch_size, seed=run.train.seed, start=progress.step, **share)
+    walk = endless(scenes, run.train.batch_size, seed=run.train.seed, start=progress.step, **share)
 
     def save() -> None:
         if fabric.is_global_zero:
@@ -89,6 +101,7 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
 
     with (
         open_log(fabric, run, directory, progress.step) as log,
+        closing(ahead(walk)) as batches,
         noise_from(shard_of_noise(**share)),
         stop_requests() as requests,
     ):
@@ -108,7 +121,12 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
                 wrapped.step()
                 model.adapt(terms)
                 curriculum.update(I, terms)
-            advance(progress, is_finite, started, directory)
+            advance(progress, is_finite, started)
+            if progress.skipped_in_a_row >= MAX_SKIPPED and fabric.is_global_zero:  # one speaks for all
+                raise UserError(
+                    f"Training diverged: the last {MAX_SKIPPED} gradients were not finite; try a lower "
+                    "--train.learning-rate."
+                )
 
             is_last = progress.step == run.train.steps
             must_stop = bool(terms.pop("stop") > 0)  # on every rank, if on one
@@ -124,46 +142,37 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
             if is_last or must_stop or progress.step % run.train.checkpoint_every == 0:
                 save()
             if must_stop:
+                fabric.barrier()  # nobody leaves before all is saved
                 if log is not None:
                     log.say(f"Stopped at step {progress.step}; everything is saved. Continue with:")
-                    log.say(f"  emorl train {directory / CONFIG} --out {directory} --resume")
+                    log.say(f"  {resume_command(directory)}")
                 raise Interrupted(requests[0] if requests else signal.SIGTERM, progress.step)
         if log is not None:
             log.say(f"Trained for {progress.step} steps. Next: emorl evaluate {directory}")
     return model.eval()
 
 
-def launch(run: RunConfig) -> Fabric:
-    """Starts the processes a run asks for; fabric also recognises torchrun and SLURM."""
-    from lightning_fabric import Fabric  # here, because importing it takes seconds
-    from lightning_fabric.strategies.ddp import DDPStrategy
-
-    train = run.train
-    strategy: Any = "auto"
-    if train.devices > 1:
-        with torch.device("meta"):
-            model = build(run.model)
-        is_fully_used = all(model.is_fully_used(I) for _, I in train.curriculum or [(0, None)])
-        strategy = DDPStrategy(find_unused_parameters=not is_fully_used)
-    fabric = Fabric(
-        accelerator=train.accelerator, devices=train.devices, precision=train.precision, strategy=strategy
-    )
-    fabric.launch()
-    return fabric
-
-
-def open_directory(fabric: Fabric, run: RunConfig, directory: Path, resume: bool) -> dict[str, Any] | None:
-    """Returns the checkpoint to continue from, if any. What is wrong with the directory, all ranks learn from one."""
-    problem, checkpoint = None, None
-    if fabric.is_global_zero:
-        try:
-            checkpoint = prepare(run, directory, resume=resume)
-        except UserError as error:
-            problem = str(error)
-    problem = fabric.broadcast(problem)
-    if problem is not None:
-        raise UserError(problem)
-    return checkpoint if fabric.is_global_zero or not resume else load_checkpoint(directory)
+@contextmanager
+def open_directory(
+    fabric: Fabric, run: RunConfig, directory: Path, resume: bool
+) -> Iterator[dict[str, Any] | None]:
+    """Locks the directory and yields the checkpoint to continue from, if any. What is wrong with it, one says."""
+    with ExitStack() as stack:
+        problem, checkpoint = None, None
+        if fabric.is_global_zero:
+            try:
+                open_dataset(
+                    run.data, "validation"
+                )  # a mistake there should not wait for the first evaluation
+                make_directory(directory)
+                stack.enter_context(locked(directory))
+                checkpoint = prepare(run, directory, resume=resume)
+            except UserError as error:
+                problem = str(error)
+        problem = fabric.broadcast(problem)
+        if problem is not None:
+            raise UserError(problem) if fabric.is_global_zero else PeerLost
+        yield checkpoint if fabric.is_global_zero or not resume else load_checkpoint(directory)
 
 
 def open_log(fabric: Fabric, run: RunConfig, directory: Path, start: int) -> Any:
@@ -182,28 +191,13 @@ def clip(fabric: Fabric, objective: Any, optimizer: Any, train: TrainConfig) -> 
     return norm
 
 
-def mean_over_ranks(fabric: Fabric, terms: Mapping[str, Tensor | float]) -> dict[str, Tensor]:
-    """Means over the global batch, in one exchange."""
-    means = torch.stack(
-        [torch.as_tensor(term, device=fabric.device).float().mean().detach() for term in terms.values()]
-    )
-    if fabric.world_size > 1:
-        means = fabric.all_reduce(means, reduce_op="mean")  # type: ignore[assignment]
-    return dict(zip(terms, means, strict=True))
-
-
-def advance(progress: Progress, is_finite: bool, started: tuple[float, float], directory: Path) -> None:
-    """Counts the step. One without a finite gradient has changed nothing; too many in a row end the run."""
+def advance(progress: Progress, is_finite: bool, started: tuple[float, float]) -> None:
+    """Counts the step. One without a finite gradient has changed nothing."""
     progress.step += 1
     progress.seconds += time.perf_counter() - started[0]
     progress.cpu_seconds += time.process_time() - started[1]
     progress.skipped += not is_finite
     progress.skipped_in_a_row = 0 if is_finite else progress.skipped_in_a_row + 1
-    if progress.skipped_in_a_row >= MAX_SKIPPED:
-        raise UserError(
-            f"Training diverged: the last {MAX_SKIPPED} gradients were not finite. The last checkpoint in {directory} "
-            "is intact; try a lower --train.learning-rate."
-        )
 
 
 def validate(model: Model, run: RunConfig) -> dict[str, float]:
