@@ -37,11 +37,10 @@ def conclusions(cells: dict[str, Any], batch: int) -> dict[str, Any]:
     clevr, shapes, test = (
         median[name] for name in ("training, CLEVR6, I=3", "training, Tetrominoes, I=3", "test, CLEVR6")
     )
-    speed_up = clevr["reference"] / clevr["ours"]
     batches = {who: largest_batch(memory, who, batch) for who in ("ours", "reference")}
     at_least = {
-        "training step, CLEVR6, I=3: times faster than reference": (speed_up, 2.5),
-        "training step, CLEVR6, I=3: the same, without torch.compile": (speed_up, 1.8),  # there is none yet
+        "training step, CLEVR6, I=3: times faster than reference": (clevr["reference"] / clevr["ours"], 1.8),
+        "training step, CLEVR6, I=3: the same with torch.compile": (clevr["reference"] / clevr["ours, compiled"], 2.5),
         "training step, Tetrominoes, I=3: times faster than reference": (shapes["reference"] / shapes["ours"], 2),
         "test time, I=0: times faster than reference": (test["reference, I=0"] / test["ours, I=0"], 1.5),
         "test time, I=0: times faster than IODINE, 5 steps": (test["IODINE, 5 steps"] / test["ours, I=0"], 10),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -159,6 +160,20 @@ def test_the_seed_determines_the_weights(tmp_path: Path) -> None:
     trainer.train(tiny(seed=1), tmp_path / "c")
     assert_same(tmp_path / "a", tmp_path / "b")
     assert (tmp_path / "a" / WEIGHTS).read_bytes() != (tmp_path / "c" / WEIGHTS).read_bytes()
+
+
+@pytest.mark.slow  # compiling takes a minute
+@pytest.mark.filterwarnings("default")  # the compiler trips over warnings of its own
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+@pytest.mark.parametrize("system", ["efficient-morl", "slot-attention"])
+def test_compiled_training_learns_the_same(system: str, tmp_path: Path) -> None:
+    run = PRESETS[f"{system}/tetrominoes-tiny"]
+    for name in ("plain", "compiled"):
+        settings = replace(run.train, steps=4, log_every=1, compile=name == "compiled")
+        trainer.train(replace(run, train=settings), tmp_path / name)
+    losses = [[line["loss"] for line in read_metrics(tmp_path / name)] for name in ("plain", "compiled")]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+    assert losses[1] != losses[0]  # rounding tells that it was compiled
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])

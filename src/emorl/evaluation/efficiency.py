@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.compiler import set_stance
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
@@ -75,8 +76,8 @@ def costs(
         for done, (key, one) in enumerate(passes.items(), start=1):
             model = models[one.make]
             x = one.images(model)
-            if repeat == 0:  # warms up, and counts
-                with FlopCounter() as counter:  # type: ignore[no-untyped-call]
+            if repeat == 0:  # warms up, and counts, which cannot be done with what is compiled
+                with set_stance("force_eager"), FlopCounter() as counter:  # type: ignore[no-untyped-call]
                     one.run(model, x)
                 found[key] = Cost([], counter.total / one.batch_size)
             else:

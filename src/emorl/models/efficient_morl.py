@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -189,12 +190,7 @@ class EfficientMORL(Model):
         Only the sum can be differentiated: with respect to the decoder too in training, to `z` alone at test time,
         and not at all where nothing follows.
         """
-
-        def f(z: Tensor) -> tuple[Tensor, ...]:
-            log_masks, components = self.decoder(z)
-            nll = self.likelihood(x, log_masks, components, self.config.likelihood_sigma)
-            return nll, log_masks.exp(), components
-
+        f = partial(self.explain, x)
         if training:
             trainable = (parameter for parameter in self.decoder.parameters() if parameter.requires_grad)
             total, nll, masks, components = value_and_gradient(f, z, trainable)
@@ -205,6 +201,16 @@ class EfficientMORL(Model):
                 nll, masks, components = f(z)
             total = nll.sum()
         return total, nll, Decomposition(masks, components, slots=q.mu.detach())
+
+    def explain(self, x: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Decodes `z`. Returns its NLL per image, masks and components."""
+        log_masks, components = self.decoder(z)
+        nll = self.likelihood(x, log_masks, components, self.config.likelihood_sigma)
+        return nll, log_masks.exp(), components
+
+    def compile_parts(self) -> None:
+        self.encoder.compile(dynamic=False)
+        self.explain = torch.compile(self.explain, dynamic=False)  # type: ignore[method-assign]
 
     def trace(self, lam: list[Tensor], z: list[Tensor], alpha: list[Tensor]) -> list[Decomposition]:
         """Decodes the beliefs of the layers below the last, z^1..z^{L-1}."""

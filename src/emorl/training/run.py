@@ -35,6 +35,7 @@ class TrainConfig:
     nodes: int = 1  # machines; more than one need torchrun or SLURM
     accelerator: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
+    compile: bool = False  # with torch.compile: a minute of waiting, then faster steps; needs a C++ compiler
     log_every: int = 10  # steps between lines of metrics.jsonl
     evaluate_every: int = 1000  # steps between scores on validation scenes
     evaluate_images: int = 64  # validation scenes to score then

@@ -82,6 +82,8 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
     """The loop, from the step of the checkpoint on."""
     torch.manual_seed(run.train.seed)
     model = build(run.model)
+    if run.train.compile:
+        model.compile_parts()
     optimizer = build_optimizer(model, run.train)
     objective, wrapped = fabric.setup(Objective(model, run.train.precision), optimizer)
     progress, curriculum = Progress(), Curriculum(run.train.curriculum, run.train.drop_below)
@@ -202,5 +204,6 @@ def advance(progress: Progress, is_finite: bool, started: tuple[float, float]) -
 
 def validate(model: Model, run: RunConfig) -> dict[str, float]:
     """Scores on held-out scenes; neither weights nor the course of training depend on it."""
-    scores = evaluate(model, open_dataset(run.data, "validation"), images=run.train.evaluate_images)
+    with torch.compiler.set_stance("force_eager"):  # other batch sizes would be compiled anew
+        scores = evaluate(model, open_dataset(run.data, "validation"), images=run.train.evaluate_images)
     return {name: scores.mean(name) for name in scores.values}
