@@ -168,12 +168,13 @@ def test_the_seed_determines_the_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize("system", ["efficient-morl", "slot-attention"])
 def test_compiled_training_learns_the_same(system: str, tmp_path: Path) -> None:
     run = PRESETS[f"{system}/tetrominoes-tiny"]
+    torch._dynamo.utils.counters.clear()
     for name in ("plain", "compiled"):
         settings = replace(run.train, steps=4, log_every=1, compile=name == "compiled")
         trainer.train(replace(run, train=settings), tmp_path / name)
     losses = [[line["loss"] for line in read_metrics(tmp_path / name)] for name in ("plain", "compiled")]
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
-    assert losses[1] != losses[0]  # rounding tells that it was compiled
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] >= 2  # encoder and decoder were compiled
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
