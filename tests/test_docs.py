@@ -44,6 +44,7 @@ def test_every_readme_command_runs_in_order(tmp_path: Path) -> None:
             assert words[0] == "emorl"
             words += SHORT if words[1] == "train" else []
             words += ["--images", "4"] if words[1] in ("evaluate", "sweep", "report") else []
+            words += ["efficient-morl/tetrominoes-tiny"] if words[1] == "bench" else []
             words += ["--count", "50"] if words[1:3] == ["data", "store"] else []
             run = [sys.executable, "-m", *words]
             result = subprocess.run(
