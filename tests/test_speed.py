@@ -17,7 +17,7 @@ from emorl.models import build
 from emorl.models.efficient_morl import EfficientMORLConfig
 from readme import updated
 from reference import Reference
-from targets import conclusions, largest_batch, line, section
+from targets import conclusions, headline, largest_batch, line, section
 
 SMALL = EfficientMORLConfig(
     image_size=32, num_slots=4, slot_size=32, encoder_channels=32, decoder_channels=32, geco=GecoConfig()
@@ -107,4 +107,8 @@ def test_the_document_agrees_with_the_committed_results() -> None:
     text = (ROOT / "docs" / "efficiency.md").read_text(encoding="utf-8")
     assert "<!-- speed -->" in text
     if speed.RESULTS.exists():
-        assert updated(text, "speed", section(json.loads(speed.RESULTS.read_text()))) == text
+        results = json.loads(speed.RESULTS.read_text())
+        assert updated(text, "speed", section(results)) == text
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        assert "<!-- speed -->" in readme
+        assert updated(readme, "speed", headline(results)) == readme
