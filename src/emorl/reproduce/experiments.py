@@ -206,6 +206,8 @@ def variants_of(experiment: Experiment, scale: ScaleName, folder: Path) -> list[
 
 
 def protocol(experiment: Experiment, scale: ScaleName) -> str:
+    if not experiment.presets and not experiment.variants:
+        return "every model's CLEVR6 configuration, untrained, in batches of 4"
     if experiment.presets and scale == "cpu":
         return "the -fast presets there are, in full, on one core, one seed"
     return SCALES[scale].description
