@@ -12,6 +12,7 @@ import argparse
 import json
 import statistics
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--runs", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON to write")
+    parser.add_argument("--images", type=int, help="test scenes to score; all if left out")
     arguments = parser.parse_args()
 
     make_directory(arguments.results)
@@ -39,7 +41,8 @@ def main() -> None:
     config = PRESETS[arguments.preset].to_dict()
     results = {seed["seed"]: seed for seed in earlier(path, config)}
     for seed in arguments.seeds:
-        results[seed] = measure(arguments.preset, seed, arguments.runs / f"seed-{seed}")
+        directory = arguments.runs / f"seed-{seed}"
+        results[seed] = measure(arguments.preset, seed, directory, images=arguments.images)
     names = ("ari", "mse", "kl_refined", "kl_hierarchical", "ari_without_refinement",
              "ari_of_four_tries", "mse_of_four_tries", "ari_at_means", "mse_at_means")  # fmt: skip
     summary = {name: mean_and_sd([result[name] for result in results.values()]) for name in names}
@@ -65,14 +68,14 @@ def earlier(path: Path, config: dict[str, Any]) -> list[dict[str, Any]]:
     return seeds
 
 
-def measure(preset: str, seed: int, directory: Path) -> dict[str, Any]:
+def measure(preset: str, seed: int, directory: Path, *, images: int | None) -> dict[str, Any]:
     """Trains what is missing of one seed and returns its scores and curve."""
     run = PRESETS[preset]
     run = replace(run, train=replace(run.train, seed=seed))
     train(run, directory, resume=True)
     model, scenes = load(directory), open_dataset(run.data, "test")
-    refined, stage1 = evaluate(model, scenes), evaluate(model, scenes, num_steps=0)
-    best, means = evaluate(model, scenes, tries=4), evaluate(model, scenes, means=True)
+    score = partial(evaluate, model, scenes, images=images)
+    refined, stage1, best, means = score(), score(num_steps=0), score(tries=4), score(means=True)
     metrics = read_metrics(directory)
     evaluated = [record for record in metrics if "validation_ari" in record]
     curve = [

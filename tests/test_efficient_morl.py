@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +13,8 @@ import torch
 from torch import Tensor
 
 from emorl.errors import UserError
+from emorl.evaluation.efficiency import Pass
+from emorl.evaluation.memory import peak_memory
 from emorl.geco import GecoConfig
 from emorl.models import build
 from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, refinement_weights
@@ -312,24 +313,8 @@ def test_wrong_images_are_refused() -> None:
         build(replace(SMALL, image_size=35, decoder="deconv"))
 
 
-PEAK = """
-import resource, sys, torch
-from emorl.geco import GecoConfig
-from emorl.models import build
-from emorl.models.efficient_morl import EfficientMORLConfig
-torch.set_num_threads(1)
-model = build(EfficientMORLConfig(image_size=64, num_slots=6, geco=GecoConfig()))
-model(torch.rand(8, 3, 64, 64), num_steps=int(sys.argv[1])).loss.backward()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-
 def test_training_memory_does_not_grow_with_refinement() -> None:
     """One decode here takes twice the memory of everything else: keeping a second graph would show."""
-
-    def peak(I: int) -> int:
-        command = [sys.executable, "-c", PEAK, str(I)]
-        return int(subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout)
-
-    one, six = peak(1), peak(6)
-    assert six < 1.1 * one, f"peak grew from {one} KiB at I=1 to {six} KiB at I=6"
+    make = partial(build, EfficientMORLConfig(image_size=64, num_slots=6, geco=GecoConfig()))
+    one, six = peak_memory([Pass(make, 2, training=True, num_steps=I) for I in (1, 6)])
+    assert six < 1.1 * one, f"peak grew from {one} bytes at I=1 to {six} at I=6"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +13,8 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
 from emorl.errors import UserError
+from emorl.evaluation.efficiency import Pass
+from emorl.evaluation.memory import peak_memory
 from emorl.models.iodine import IODINE, IODINEConfig, refinement_weights
 from emorl.nn.evidence import CHANNELS, NORMED, PixelLikelihood, evidence
 from emorl.nn.position import cosine_grid
@@ -361,27 +361,8 @@ def test_cosine_coordinates() -> None:
     )  # along rows
 
 
-PEAK = """
-import resource, sys, torch
-from emorl.models.iodine import IODINE, IODINEConfig
-torch.set_num_threads(1)
-model = IODINE(IODINEConfig(image_size=64, num_slots=6))
-model(torch.rand(8, 3, 64, 64), num_steps=int(sys.argv[1])).loss.backward()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-
 def test_training_memory_does_not_grow_with_refinement() -> None:
     """Keeping a second decoder's graph would show; what is kept of a step is small beside it."""
-
-    def peak(T: int) -> int:
-        command = [sys.executable, "-c", PEAK, str(T)]
-        # Freed memory goes back at once, so that the peak is what was in use.
-        environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**20)}
-        run = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True, timeout=300
-        )
-        return int(run.stdout)
-
-    one, six = peak(1), peak(6)
-    assert six < 1.15 * one, f"peak grew from {one} KiB at T=1 to {six} KiB at T=6"
+    make = partial(IODINE, IODINEConfig(image_size=64, num_slots=6))
+    one, six = peak_memory([Pass(make, 2, training=True, num_steps=T) for T in (1, 6)])
+    assert six < 1.15 * one, f"peak grew from {one} bytes at T=1 to {six} at T=6"
