@@ -163,9 +163,7 @@ def open_directory(
         problem, checkpoint = None, None
         if fabric.is_global_zero:
             try:
-                open_dataset(
-                    run.data, "validation"
-                )  # a mistake there should not wait for the first evaluation
+                open_dataset(run.data, "validation")  # a mistake there should not wait for an evaluation
                 make_directory(directory)
                 stack.enter_context(locked(directory))
                 checkpoint = prepare(run, directory, resume=resume)
