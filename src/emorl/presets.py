@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from emorl.data import FOLDER, DataConfig
 from emorl.geco import GecoConfig, KLGecoConfig
@@ -115,8 +115,10 @@ LEAST: dict[str, Any] = LEAN | {
 }
 
 
-def slot_autoencoders(kind: str, config: type[SlotAutoencoderConfig], **tiny: Any) -> dict[str, RunConfig]:
-    """Presets of Slot Attention and of its baseline, which differ in nothing else."""
+def slot_autoencoders(
+    kind: str, config: type[SlotAutoencoderConfig], optimizer: Literal["adam", "muon"], **tiny: Any
+) -> dict[str, RunConfig]:
+    """Presets of Slot Attention and of its baseline, which differ in nothing but the optimiser of the fast one."""
     sprites: dict[str, Any] = {"encoder_channels": 32, "decoder": "padded"}
     tetrominoes = config(**sprites | {"image_size": 35, "num_slots": 4})
     presets = {
@@ -129,12 +131,9 @@ def slot_autoencoders(kind: str, config: type[SlotAutoencoderConfig], **tiny: An
         # The authors of EfficientMORL trained it on images of this size.
         "clevr6": RunConfig(config(image_size=96), DataConfig("clevr6"), SLOT_ATTENTION),
         "tetrominoes-fast": RunConfig(
-            config(**LEAN), DataConfig("tetrominoes"), replace(FAST, steps=16_000, curriculum=())
-        ),
-        "multi-dsprites-fast": RunConfig(
-            config(**LEAN | {"image_size": 64, "num_slots": 6, "slot_size": 64}),
-            DataConfig("multi-dsprites"),
-            replace(FAST, steps=4_500, curriculum=()),
+            config(**LEAN),
+            DataConfig("tetrominoes"),
+            replace(FAST, steps=16_000, optimizer=optimizer, curriculum=()),
         ),
         "tetrominoes-tiny": RunConfig(
             config(**LEAST, **tiny), DataConfig("tetrominoes"), replace(TINY, curriculum=())
@@ -376,8 +375,14 @@ PRESETS: dict[str, RunConfig] = {
         DataConfig("tetrominoes"),
         TINY,
     ),
-    **slot_autoencoders("slot-attention", SlotAttentionConfig, hidden_size=16),
-    **slot_autoencoders("slot-mlp", SlotMLPConfig, hidden_size=16),
+    **slot_autoencoders("slot-attention", SlotAttentionConfig, "muon", hidden_size=16),
+    "slot-attention/multi-dsprites-fast": RunConfig(
+        SlotAttentionConfig(**LEAN | {"image_size": 64, "num_slots": 6, "slot_size": 64}),
+        DataConfig("multi-dsprites"),
+        replace(FAST, steps=4_500, curriculum=()),
+    ),
+    # Muon would spend most of a step on its one large matrix.
+    **slot_autoencoders("slot-mlp", SlotMLPConfig, "adam", hidden_size=16),
     **genesis("genesis", shared=False),
     **genesis("genesis-s", shared=True),
     **MONETS,
