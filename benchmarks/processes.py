@@ -1,5 +1,7 @@
 """Compares one process of two threads with two processes of one thread: seconds per training step, in turns.
 
+Also says what share of a step is waiting for data.
+
 python benchmarks/processes.py
 """
 
@@ -12,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 from emorl.files import write_json
@@ -21,16 +24,18 @@ RESULTS = Path(__file__).parent / "results" / "processes.json"
 WAYS = {"one process, two threads": (1, 2), "two processes, one thread each": (2, 1)}
 
 
-def seconds_per_step(preset: str, processes: int, threads: int, *, steps: int, warm_up: int) -> list[float]:
-    """Trains for a moment. Returns the wall time of each step after the first `warm_up` ones."""
+def trained(preset: str, processes: int, threads: int, *, steps: int, warm_up: int) -> tuple[float, float]:
+    """Trains for a moment. Returns the median wall time of a step and the share of waiting, after `warm_up` steps."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "emorl", "train", preset, "--out", f"{folder}/run"]
         command += ["--train.accelerator", "cpu", "--train.devices", str(processes)]
         command += ["--train.steps", str(steps), "--train.log-every", "1", "--train.evaluate-images", "1"]
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
         subprocess.run(command, env=environment, check=True, capture_output=True)
-        clock = [record["seconds"] for record in read_metrics(Path(folder) / "run")]
-    return [after - before for before, after in zip(clock[warm_up - 1 :], clock[warm_up:], strict=False)]
+        records = read_metrics(Path(folder) / "run")[warm_up - 1 :]
+    steps_taken = [after["seconds"] - before["seconds"] for before, after in pairwise(records)]
+    waited, passed = (records[-1][name] - records[0][name] for name in ("waiting_seconds", "seconds"))
+    return statistics.median(steps_taken), waited / passed
 
 
 def main() -> None:
@@ -42,12 +47,14 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
     found: dict[str, list[float]] = {way: [] for way in WAYS}
+    waiting: dict[str, list[float]] = {way: [] for way in WAYS}
     for _ in range(given.rounds):  # alternating, because machines are noisy
         for way, (processes, threads) in WAYS.items():
-            times = seconds_per_step(
+            seconds, share = trained(
                 given.preset, processes, threads, steps=given.steps, warm_up=given.warm_up
             )
-            found[way].append(statistics.median(times))
+            found[way].append(seconds)
+            waiting[way].append(share)
     first, second = (statistics.median(medians) for medians in found.values())
     results = {
         "command": f"python benchmarks/processes.py {given.preset} --steps {given.steps} --rounds {given.rounds}",
@@ -55,6 +62,7 @@ def main() -> None:
         "load": os.getloadavg()[0],  # of a machine that does nothing else: about two
         "median_seconds_per_step": found,
         "speed_up_of_two_processes": first / second,
+        "share_of_time_waiting_for_data": waiting,
     }
     write_json(given.results, results)
     print(json.dumps(results, indent=2))

@@ -85,6 +85,9 @@ def test_processes_and_threads_are_compared(tmp_path: Path) -> None:
     results = json.loads((tmp_path / "processes.json").read_text())
     assert len(results["median_seconds_per_step"]) == 2
     assert results["speed_up_of_two_processes"] > 0
+    assert all(
+        0 <= share < 1 for shares in results["share_of_time_waiting_for_data"].values() for share in shares
+    )
 
 
 def test_released_weights_load_by_name(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,4 +116,3 @@ def test_the_committed_comparison_agrees_with_its_results(monkeypatch: pytest.Mo
         mine = comparison.on(dataset, rows)
         assert f"<!-- {dataset} -->" in text
         assert not mine or module("readme").updated(text, dataset, comparison.table(dataset, mine)) == text
-    assert comparison.peak_memory(TINY) > 100

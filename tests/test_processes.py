@@ -164,6 +164,14 @@ def test_a_killed_process_stops_the_training_which_resumes(tmp_path: Path, count
     assert_close(out, whole)
 
 
+def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
+    options = ["--train.optimizer", "adam", "--train.learning-rate", 1e-4]
+    train(tmp_path / "run", "--train.steps", 3, *options, count=2)
+    train(tmp_path / "run", "--resume", "--train.steps", 6, *options, count=1)
+    train(tmp_path / "whole", "--train.steps", 6, *options, count=1)
+    assert_close(tmp_path / "run", tmp_path / "whole")
+
+
 def test_processes_that_we_start_are_named_when_they_die(
     tmp_path: Path, start_emorl: Callable[..., subprocess.Popen[str]]
 ) -> None:

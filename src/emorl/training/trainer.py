@@ -50,6 +50,7 @@ class Progress:
     skipped_in_a_row: int = 0
     seconds: float = 0.0  # spent training, over all resumptions
     cpu_seconds: float = 0.0
+    waiting_seconds: float = 0.0  # for data
 
 
 class Objective(nn.Module):
@@ -110,6 +111,7 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
         while progress.step < run.train.steps:
             step, started = progress.step, (time.perf_counter(), time.process_time())
             batch, I = next(batches), curriculum.num_steps(step)
+            progress.waiting_seconds += time.perf_counter() - started[0]
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(step, run.train)
             seed_noise(run.train.seed, step)
@@ -138,6 +140,7 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
                 values |= {"grad_norm": float(grad_norm), "skipped": progress.skipped}
                 values |= {} if I is None else {"num_steps": I}
                 values |= {"seconds": progress.seconds, "cpu_seconds": progress.cpu_seconds}
+                values |= {"waiting_seconds": progress.waiting_seconds}
                 log.step(step, values, validate(model, run) if is_due else None)
                 if is_due and progress.step >= max(SETTLED, 2 * run.train.warm_up):
                     log.warn(diagnose(log.scores))
