@@ -1,0 +1,17 @@
+"""PRESETS: the paper's hyper-parameter tables, and ours for small machines, as data."""
+
+from __future__ import annotations
+
+from emorl.presets import efficient_morl, genesis, genesis_v2, iodine, monet, slot_autoencoders
+from emorl.training.run import RunConfig
+
+PRESETS: dict[str, RunConfig] = {
+    **efficient_morl.PRESETS,
+    **slot_autoencoders.PRESETS,
+    **genesis.PRESETS,
+    **monet.PRESETS,
+    **iodine.PRESETS,
+    **genesis_v2.PRESETS,
+}
+
+__all__ = ["PRESETS"]
