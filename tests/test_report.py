@@ -25,6 +25,7 @@ from emorl.cli.reports import nearest_preset, open_run, train_command_of
 from emorl.data import DataConfig, open_dataset
 from emorl.data.base import Arrays, DatasetInfo, SceneDataset
 from emorl.errors import UserError
+from emorl.evaluation.activeness import widest
 from emorl.evaluation.evaluate import Scores
 from emorl.models import build
 from emorl.models.base import Model
@@ -39,7 +40,7 @@ from emorl.report.panels import GAP, Panels, palette
 from emorl.report.posteriors import posterior_panels, posterior_row, posteriors, step_names
 from emorl.report.published import PUBLISHED_ABLATIONS, published
 from emorl.report.runs import QUANTITIES, Extent, Run, Scored, differences, groups_of, shortened, written
-from emorl.report.traversals import Traversal, as_gif, most_salient, traversal_frames, traverse, widest
+from emorl.report.traversals import Traversal, as_gif, most_salient, traversal_frames, traverse
 from emorl.training.trainer import train
 from emorl.types import Decomposition, Outcome
 

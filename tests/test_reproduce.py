@@ -142,7 +142,7 @@ def one_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, Path]:
 
 
 @pytest.mark.parametrize(
-    "name", ["table-1", "table-2", "figure-2", "figure-5", "figure-6", "figure-7", "figure-9"]
+    "name", ["table-1", "table-2", "figure-2", "figure-5", "figure-6", "figure-7", "figure-9", "appendix-b"]
 )
 def test_experiments_measure_and_draw(
     name: str, one_run: tuple[RunConfig, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

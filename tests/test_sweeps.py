@@ -16,8 +16,9 @@ from emorl.data import DATASETS, DataConfig
 from emorl.data.base import Arrays, DatasetInfo, SceneDataset, SceneRange
 from emorl.evaluation.activeness import activeness, latent_ranges
 from emorl.evaluation.evaluate import evaluate
-from emorl.evaluation.leakage import leakage
+from emorl.evaluation.leakage import Edit, Leakage, leakage
 from emorl.evaluation.sweeps import by_objects, stability, sweep_slots, sweep_steps
+from emorl.report.edits import edit_row
 
 
 @dataclass(frozen=True)
@@ -104,14 +105,27 @@ def test_an_edit_leaks_where_slots_share_pixels_and_nowhere_else() -> None:
 
 
 def test_leakage_without_an_edit_that_does_something() -> None:
-    assert leakage(Known(), SceneRange(Greys(), 0, 1)).edits == 0
+    assert leakage(Known(), SceneRange(Greys(), 0, 1)).edits == ()
 
 
 def test_edits_of_released_weights_stay_where_the_object_is() -> None:
     scenes = open_dataset(DataConfig("tetrominoes"), "test")
-    found = leakage(load("efficient-morl/tetrominoes"), scenes, images=3)
-    assert found.edits > 20
+    model = load("efficient-morl/tetrominoes")
+    found = leakage(model, scenes, images=3)
+    assert len(found.edits) > 20
     assert found.others < found.image < 0.15
+    edit = found.typical(1)
+    assert edit is not None
+    image, rebuilt, _, after, change, *_ = (panel.astype(float) for panel in edit_row(model, scenes, edit))
+    assert abs(image - rebuilt).mean() < 15
+    assert change[..., 0] == pytest.approx(3 * abs(after - rebuilt).mean(axis=2).clip(0, 85), abs=6)
+
+
+def test_a_typical_edit_leaks_less_than_half_of_them_and_more_than_the_rest() -> None:
+    edits = [Edit(scene, 0, 0, 1.0, image, 0.0) for scene, image in [(0, 0.5), (0, 0.1), (0, 0.2), (1, 0.9)]]
+    found = Leakage(tuple(edits))
+    assert [found.typical(0), found.typical(1), found.typical(2)] == [edits[2], edits[3], None]
+    assert found.image == pytest.approx(0.425)
 
 
 def test_released_weights_use_some_dimensions_and_leave_others() -> None:

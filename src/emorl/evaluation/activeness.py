@@ -63,6 +63,11 @@ def latent_ranges(model: Model, scenes: SceneDataset, *, images: int = 100) -> T
     return ranges_of(slots_of(model, scenes, images=images))
 
 
+def widest(ranges: Tensor, count: int) -> list[int]:
+    """The dimensions that vary most from slot to slot: a cheap guess at the active ones."""
+    return [int(d) for d in (ranges[1] - ranges[0]).argsort(descending=True)[:count]]
+
+
 def swept(slots: Tensor, k: int, d: int, values: Tensor) -> Tensor:
     """Copies of `slots` (K, D), one for each of V `values` of dimension `d` of slot `k`. Returns (V, K, D)."""
     copies = slots.expand(len(values), -1, -1).clone()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from emorl.data.base import SceneDataset
-from emorl.evaluation.activeness import ranges_of, slots_of, swept
+from emorl.evaluation.activeness import ranges_of, slots_of, swept, widest
 from emorl.models.base import Model
 from emorl.types import Decomposition
 
@@ -22,12 +22,39 @@ LEAST_MASK = 0.01  # share of the image that a slot must own to be edited
 
 
 @dataclass(frozen=True)
-class Leakage:
-    """Means over edits; both are ratios of a change outside to one inside."""
+class Edit:
+    """One number of one slot of one scene set to another value, and what of the change was elsewhere."""
 
-    image: float  # of the whole picture
+    scene: int
+    slot: int
+    dim: int
+    value: float
+    image: float  # change outside the slot's mask by change inside, of the whole picture
     others: float  # of what the other slots contribute, their masks and appearances together
-    edits: int
+
+
+@dataclass(frozen=True)
+class Leakage:
+    """Means over edits."""
+
+    edits: tuple[Edit, ...]
+
+    @property
+    def image(self) -> float:
+        return self.mean([edit.image for edit in self.edits])
+
+    @property
+    def others(self) -> float:
+        return self.mean([edit.others for edit in self.edits])
+
+    @staticmethod
+    def mean(values: list[float]) -> float:
+        return sum(values) / len(values) if values else float("nan")
+
+    def typical(self, scene: int) -> Edit | None:
+        """The edit of a scene in the middle between those that leak least and most."""
+        mine = sorted((edit for edit in self.edits if edit.scene == scene), key=lambda edit: edit.image)
+        return mine[len(mine) // 2] if mine else None
 
 
 @torch.no_grad()
@@ -43,25 +70,27 @@ def leakage(
     """Sets each of the `dims` widest dimensions of every slot that owns something to the ends of its range."""
     slots = slots_of(model, scenes, images=images, seed=seed)
     ranges = ranges_of(slots)
-    widest = (ranges[1] - ranges[0]).argsort(descending=True)[:dims].tolist()
-    found: list[tuple[float, float]] = []
+    places = [(d, value) for d in widest(ranges, dims) for value in ranges[:, d].tolist()]
+    found = []
     for n, mine in enumerate(slots):
         before = model.decode(mine[None])
         owned = (
             torch.bincount(before.segmentation.flatten(), minlength=len(mine)) / before.segmentation.numel()
         )
         for k in torch.nonzero(owned >= LEAST_MASK).flatten().tolist():
-            copies = torch.cat([swept(mine, k, d, ranges[:, d]) for d in widest])
-            found += changes(before, model.decode(copies), k)
+            copies = torch.cat([swept(mine, k, d, mine.new_tensor([value])) for d, value in places])
+            leaked = changes(before, model.decode(copies), k)
+            found += [
+                Edit(n, k, d, value, *both)
+                for (d, value), both in zip(places, leaked, strict=True)
+                if both is not None
+            ]
         progress(n + 1, len(slots))
-    if not found:
-        return Leakage(float("nan"), float("nan"), 0)
-    image, others = (sum(column) / len(found) for column in zip(*found, strict=True))
-    return Leakage(image, others, len(found))
+    return Leakage(tuple(found))
 
 
-def changes(before: Decomposition, after: Decomposition, k: int) -> list[tuple[float, float]]:
-    """For each edit of slot `k` that did something: change outside by change inside, of image and of other slots."""
+def changes(before: Decomposition, after: Decomposition, k: int) -> list[tuple[float, float] | None]:
+    """For each edit of slot `k`: change outside by change inside, of image and other slots; None if it did nothing."""
     inside = torch.maximum(before.masks[:, k], after.masks[:, k])  # (E, 1, H, W)
 
     def mean(change: Tensor, weight: Tensor) -> Tensor:
@@ -71,5 +100,7 @@ def changes(before: Decomposition, after: Decomposition, k: int) -> list[tuple[f
     own = [(d.masks * d.components)[:, k] for d in (before, after)]
     rest = (after.image - own[1] - before.image + own[0]).abs().mean(dim=1, keepdim=True)
     within = mean(change, inside)
-    pairs = torch.stack([mean(change, 1 - inside) / within, mean(rest, 1 - inside) / within], dim=1)
-    return [(float(image), float(others)) for image, others in pairs[within > LEAST_CHANGE]]
+    image, others = mean(change, 1 - inside) / within, mean(rest, 1 - inside) / within
+    return [
+        (float(image[e]), float(others[e])) if within[e] > LEAST_CHANGE else None for e in range(len(within))
+    ]

@@ -88,6 +88,16 @@ def grid(rows: Sequence[Sequence[Pixels | None]]) -> Image.Image:
     return Panels(rows).drawn()
 
 
+def stacked(pictures: Sequence[Image.Image]) -> Image.Image:
+    """Pictures below one another, on white."""
+    size = (max(one.width for one in pictures), sum(one.height for one in pictures))
+    whole, top = Image.new("RGB", size, "white"), 0
+    for one in pictures:
+        whole.paste(one, (0, top))
+        top += one.height
+    return whole
+
+
 def save_picture(picture: Image.Image, path: Path) -> None:
     """Writes an image file, and the folder it belongs in."""
     try:

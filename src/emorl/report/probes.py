@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from emorl.errors import UserError
-from emorl.evaluation.activeness import Activeness, activeness, latent_ranges
+from emorl.evaluation.activeness import Activeness, activeness, latent_ranges, widest
 from emorl.evaluation.sweeps import Row, sweep_steps
 from emorl.probability import noise_from, noise_per_image
 from emorl.report.charts import COLORS, sweep_panel
@@ -18,7 +18,7 @@ from emorl.report.html import Block, Charts, Line, Part, Section, Table, animati
 from emorl.report.maps import activeness_map, importance_matrix
 from emorl.report.published import PUBLISHED_DCI
 from emorl.report.runs import QUANTITIES, Extent, Group, Run, Scored, Stage
-from emorl.report.traversals import traversal_frames, traversal_panels, traverse, widest
+from emorl.report.traversals import traversal_frames, traversal_panels, traverse
 
 STEPS = range(7)  # I of the sweep
 DCI_TITLES = {

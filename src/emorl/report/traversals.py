@@ -63,11 +63,6 @@ def most_salient(found: Decomposition) -> int:
     return int((found.masks[0] * contrast).sum(dim=(1, 2, 3)).argmax())
 
 
-def widest(ranges: Tensor, count: int) -> list[int]:
-    """The dimensions that vary most from slot to slot: a cheap guess at the active ones."""
-    return [int(d) for d in (ranges[1] - ranges[0]).argsort(descending=True)[:count]]
-
-
 def traversal_panels(traversal: Traversal) -> Panels:
     """One row for each dimension, from its least value on the left to its greatest."""
     rows = [[to_pixels(picture) for picture in row] for row in traversal.pictures]

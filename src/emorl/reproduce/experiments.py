@@ -107,6 +107,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("ari",),
         figures.draw_decompositions,
         presets=("tetrominoes", "multi-dsprites", "clevr6"),
+        systems=("efficient-morl",),
     ),
     "figure-6": Experiment(
         "Intermediate posteriors and attention",
@@ -145,9 +146,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     "appendix-b": Experiment(
         "Edits of textured sprites",
         "Edits of EfficientMORL's slots stay with their object; those of GENESIS's change other slots too.",
-        tables.edits,
-        ("ari", "leakage", "leakage_of_others"),
-        figures.draw_decompositions,
+        figures.edits,
+        ("ari", "leakage", "leakage_of_others", "edits"),
+        figures.draw_edits,
         presets=("multi-dsprites-textured",),
         systems=("efficient-morl", "genesis"),
     ),

@@ -9,16 +9,20 @@ from pathlib import Path
 from emorl.data import SceneDataset, open_dataset
 from emorl.evaluation.activeness import activeness, latent_ranges
 from emorl.evaluation.evaluate import evaluate
+from emorl.evaluation.leakage import leakage
 from emorl.evaluation.sweeps import sweep_steps
 from emorl.probability import noise_from, noise_per_image
 from emorl.report.bands import Points, band_figure, smoothed
 from emorl.report.charts import save_chart
-from emorl.report.images import save_picture, scenes_apart
+from emorl.report.edits import TITLES, edit_row
+from emorl.report.images import save_picture, scenes_apart, stacked
+from emorl.report.panels import Panels
 from emorl.report.posteriors import posteriors
 from emorl.report.sweeps import sweep_figure
 from emorl.report.traversals import traversal_grid, traverse
 from emorl.reproduce.trained import Row, Trained
 
+EDITED = 4  # scenes with an edit in the picture of appendix B
 TEST_STEPS = range(7)  # I at test time
 # Scenes with more objects than a model has learned from, and the slots to give it then.
 CROWDED = {"clevr6": ("clevr10", 11), "tetrominoes": ("tetrominoes-crowded", 7)}
@@ -143,7 +147,7 @@ def mean_by_value(points: Sequence[dict[str, float]]) -> list[dict[str, float]]:
     return rows
 
 
-# Figures 5, 6 and 9: pictures of one model.
+# Figures 5, 6, 9 and of appendix B: pictures of models.
 
 
 def scored(trained: Sequence[Trained]) -> list[Row]:
@@ -151,7 +155,14 @@ def scored(trained: Sequence[Trained]) -> list[Row]:
 
 
 def draw_decompositions(trained: Sequence[Trained], rows: Sequence[Row], path: Path) -> None:
-    save_picture(scenes_apart(trained[0].model, trained[0].scenes("test"), sample=True), path)
+    """Four scenes of each data set, by the first seed."""
+    first: dict[str, Trained] = {}
+    for one in trained:
+        first.setdefault(one.label, one)
+    pictures = [
+        scenes_apart(one.model, one.scenes("test"), indices=range(4), sample=True) for one in first.values()
+    ]
+    save_picture(stacked(pictures), path)
 
 
 def draw_posteriors(trained: Sequence[Trained], rows: Sequence[Row], path: Path) -> None:
@@ -176,3 +187,26 @@ def draw_traversals(trained: Sequence[Trained], rows: Sequence[Row], path: Path)
     with noise_from(noise_per_image([0])):
         found = model.decompose(scenes[0].image[None])
     save_picture(traversal_grid(traverse(model, found, latent_ranges(model, scenes), order[:8])), path)
+
+
+def edits(trained: Sequence[Trained]) -> list[Row]:
+    """How much of the image changes that is not the edited slot's, and how much of that the other slots' parts."""
+    rows = []
+    for one in trained:
+        scenes = one.scenes("test")
+        found = leakage(one.model, scenes)
+        scores = {"leakage": found.image, "leakage_of_others": found.others, "edits": len(found.edits)}
+        rows.append(one.row(ari=evaluate(one.model, scenes).mean("ari"), **scores))
+    return rows
+
+
+def draw_edits(trained: Sequence[Trained], rows: Sequence[Row], path: Path) -> None:
+    """A typical edit of each of a few scenes, which are the same for all models."""
+    labels, panels = [], []
+    for one in trained:
+        scenes = one.scenes("test")
+        found = leakage(one.model, scenes, images=EDITED)
+        for edit in filter(None, map(found.typical, range(EDITED))):
+            panels.append(edit_row(one.model, scenes, edit))
+            labels.append(f"{one.label.split(',')[0]}: {edit.image:.0%}")
+    save_picture(Panels(panels, labels, TITLES).drawn(), path)

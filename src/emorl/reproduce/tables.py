@@ -1,4 +1,4 @@
-"""The paper's tables: decomposition (1), ablations (2), disentanglement (3), and edits (appendix B)."""
+"""The paper's tables: decomposition (1), ablations (2) and disentanglement (3)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from emorl.evaluation.dci import evaluate_dci
 from emorl.evaluation.evaluate import evaluate
-from emorl.evaluation.leakage import leakage
 from emorl.reproduce.trained import Row, Trained
 
 SCORES = ("ari", "mse", "kl_refined", "kl_hierarchical")
@@ -41,15 +40,4 @@ def disentanglement(trained: Sequence[Trained]) -> list[Row]:
     for one in trained:
         found = evaluate_dci(one.model, one.scenes("test"), fast=False).summary()
         rows.append(one.row(**{name: found[name] for name in names}))
-    return rows
-
-
-def edits(trained: Sequence[Trained]) -> list[Row]:
-    """How much of the image changes that is not the edited slot's, and how much of that the other slots' parts."""
-    rows = []
-    for one in trained:
-        scenes = one.scenes("test")
-        found = leakage(one.model, scenes)
-        scores = {"leakage": found.image, "leakage_of_others": found.others, "edits": found.edits}
-        rows.append(one.row(ari=evaluate(one.model, scenes).mean("ari"), **scores))
     return rows

@@ -72,6 +72,7 @@ FORMATS: dict[str, tuple[float, int, str]] = {  # score -> factor, decimals, hea
     "negative_elbo": (1, 0, "-ELBO"),
     "active": (1, 1, "active dimensions"),
     "dimensions": (1, 0, "of"),
+    "edits": (1, 0, "edits"),
     "parameters": (1, 0, "parameters"),
     "forward_ms": (1, 0, "forward, ms per image"),
     "training_ms": (1, 0, "forward + backward, ms"),
