@@ -38,7 +38,8 @@ def test_folded_first_convolution_equals_the_plain_one(layout: str, frequencies:
 
 
 @pytest.mark.parametrize(("layout", "size"), [("broadcast", 64), ("broadcast", 35), ("small", 35), ("deconv", 96),
-                                              ("deconv", 128), ("lean", 35), ("lean", 64), ("lean", 3)])  # fmt: skip
+                                              ("deconv", 128), ("lean", 35), ("lean", 64), ("lean", 3),
+                                              ("leaner", 35), ("leaner", 64)])  # fmt: skip
 def test_decoders_reach_the_image_size(layout: str, size: int) -> None:
     decoder = SpatialBroadcastDecoder(layout, image_size=size, slot_size=4, channels=8)
     log_masks, components = decoder(torch.randn(2, 3, 4))

@@ -23,7 +23,7 @@ class SlotAutoencoderConfig:
     slot_size: int = 64  # D
     encoder_channels: int = 64
     encoder_stride: int = 1  # of the first convolution; 2 makes attention four times cheaper
-    decoder: Literal["padded", "deconv", "lean"] = "deconv"  # layout, see nn/decoder.py
+    decoder: Literal["padded", "deconv", "lean", "leaner"] = "deconv"  # layout, see nn/decoder.py
     decoder_channels: int | None = None  # None: the layout's own width
     position: Literal["ramps", "fourier"] = "ramps"  # the published one, or sines and cosines beside it
     frequencies: int = 8  # of "fourier", per axis

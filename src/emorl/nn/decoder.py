@@ -88,13 +88,13 @@ def doubling(size_in: int, size_out: int) -> nn.ConvTranspose2d:
     return nn.ConvTranspose2d(size_in, size_out, 5, stride=2, padding=2, output_padding=1)
 
 
-def lean(image_size: int, slot_size: int, channels: int = 32, *, outputs: int = 4) -> Layout:
-    """Ours, for CPUs: padded 3x3 convolutions at half resolution, each output holding four pixels."""
+def lean(image_size: int, slot_size: int, channels: int = 32, *, outputs: int = 4, factor: int = 2) -> Layout:
+    """Ours, for CPUs: padded 3x3 convolutions at half resolution or less, each output holding four pixels or more."""
     rest: list[nn.Module] = [nn.ELU(inplace=True)]
     for _ in range(3):
         rest += [nn.Conv2d(channels, channels, 3, padding=1), nn.ELU(inplace=True)]
-    rest += [nn.Conv2d(channels, 4 * outputs, 3, padding=1), nn.PixelShuffle(2)]
-    return Layout(math.ceil(image_size / 2), nn.Conv2d(slot_size, channels, 3, padding=1), rest)
+    rest += [nn.Conv2d(channels, factor**2 * outputs, 3, padding=1), nn.PixelShuffle(factor)]
+    return Layout(math.ceil(image_size / factor), nn.Conv2d(slot_size, channels, 3, padding=1), rest)
 
 
 def component(
@@ -132,6 +132,7 @@ LAYOUTS: dict[str, Callable[..., Layout]] = {
     "deconv": deconv,
     "normed": normed,
     "lean": lean,
+    "leaner": partial(lean, factor=4),
     "same-3x3": same,
     "same-5x5": partial(same, kernel=5),
     "component": component,

@@ -21,8 +21,6 @@ FAST = TrainConfig(
     evaluate_images=128,
     checkpoint_every=250,
 )
-# A step on larger images takes five times as long, so there are fewer.
-FAST_SPRITES = replace(FAST, steps=4_000)
 
 TINY = replace(
     FAST,

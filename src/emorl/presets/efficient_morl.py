@@ -7,7 +7,7 @@ from dataclasses import replace
 from emorl.data import FOLDER, DataConfig
 from emorl.geco import GecoConfig
 from emorl.models.efficient_morl import EfficientMORLConfig
-from emorl.presets.common import FAST, FAST_SPRITES, TINY, named
+from emorl.presets.common import FAST, TINY, named
 from emorl.training.run import RunConfig, TrainConfig
 
 TETROMINOES = EfficientMORLConfig(
@@ -56,7 +56,10 @@ TETROMINOES_TINY = replace(
 # One's own images: as fast, with more slots and room for what they look like.
 FOLDER_FAST = replace(TETROMINOES_FAST, image_size=64, num_slots=6, slot_size=64)
 
-SPRITES_FAST = replace(FOLDER_FAST, kl_ramp=(800, 3000))
+# Larger images take several times as long, so there are fewer steps. Plain sprites can do with fewer outputs, each of
+# which holds more pixels; patterns cannot.
+TEXTURED_FAST = replace(FOLDER_FAST, kl_ramp=(800, 3000))
+SPRITES_FAST = replace(FOLDER_FAST, decoder="leaner", kl_ramp=(800, 4000))
 
 PAPER = TrainConfig(steps=300_000, curriculum=((0, 3), (100_000, 1)))
 
@@ -68,8 +71,8 @@ PRESETS = named(
         "multi-dsprites-textured": (MULTI_DSPRITES, PAPER),
         "clevr6": (EfficientMORLConfig(), PAPER),
         "tetrominoes-fast": (TETROMINOES_FAST, FAST),
-        "multi-dsprites-fast": (SPRITES_FAST, FAST_SPRITES),
-        "multi-dsprites-textured-fast": (SPRITES_FAST, FAST_SPRITES),
+        "multi-dsprites-fast": (SPRITES_FAST, replace(FAST, steps=7_000)),
+        "multi-dsprites-textured-fast": (TEXTURED_FAST, replace(FAST, steps=4_000)),
         "tetrominoes-tiny": (TETROMINOES_TINY, TINY),
     },
 )

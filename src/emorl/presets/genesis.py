@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from emorl.geco import KLGecoConfig
 from emorl.models.genesis import GenesisConfig
-from emorl.presets.common import FAST, FAST_SPRITES, TINY, named
+from emorl.presets.common import FAST, TINY, named
 from emorl.training.run import TrainConfig
 
 PAPER = TrainConfig(
@@ -46,7 +46,8 @@ TEXTURED_FAST = replace(
     mask_size=64,
     likelihood="gaussian",
     likelihood_sigma=0.16,
-    geco=KLGecoConfig(goal=-0.82, start=0.0022, bounds=(0.0022, 1.0)),
+    # A squared error of 0.009; half an hour does not bring it below 0.007 where there are patterns.
+    geco=KLGecoConfig(goal=-0.74, start=0.0022, bounds=(0.0022, 1.0)),
 )
 TETROMINOES_TINY = replace(TETROMINOES_FAST, mask_size=8, component_size=4, channels=4, hidden_size=16)
 
@@ -59,7 +60,7 @@ def presets(*, shared: bool) -> dict[str, tuple[GenesisConfig, TrainConfig]]:
         "clevr6": (GenesisConfig(96, 7), PAPER),
         "multi-dsprites-textured": (TEXTURED, PAPER),
         "tetrominoes-fast": (TETROMINOES_FAST, replace(FAST, steps=9_000, curriculum=())),
-        "multi-dsprites-textured-fast": (TEXTURED_FAST, replace(FAST_SPRITES, curriculum=())),
+        "multi-dsprites-textured-fast": (TEXTURED_FAST, replace(FAST, steps=2_500, curriculum=())),
         "tetrominoes-tiny": (TETROMINOES_TINY, replace(TINY, curriculum=())),
     }
     return {name: (replace(model, shared=shared), train) for name, (model, train) in found.items()}

@@ -30,8 +30,10 @@ def presets(config: type[SlotAutoencoderConfig], fast: TrainConfig) -> dict[str,
 FAST_16K = replace(FAST, steps=16_000, curriculum=())
 SLOT_ATTENTION = presets(SlotAttentionConfig, FAST_16K) | {
     "multi-dsprites-fast": (
-        SlotAttentionConfig(**LEAN | {"image_size": 64, "num_slots": 6, "slot_size": 64}),
-        replace(FAST, steps=4_500, curriculum=()),
+        SlotAttentionConfig(
+            **LEAN | {"image_size": 64, "num_slots": 6, "slot_size": 64, "decoder": "leaner"}
+        ),
+        replace(FAST, steps=4_000, curriculum=()),
     )
 }
 # Muon would spend most of a step on its one large matrix.
