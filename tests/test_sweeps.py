@@ -97,9 +97,9 @@ class Halves(Known):
 
 
 def test_an_edit_leaks_where_slots_share_pixels_and_nowhere_else() -> None:
-    clean = leakage(Halves(), Greys(), dims=2)
+    clean = leakage(Halves(), Greys())
     assert (clean.image, clean.others) == (0, 0)
-    shared = leakage(Known(), Greys(), dims=2)
+    shared = leakage(Known(), Greys())
     assert shared.image == pytest.approx(1)  # both slots own every pixel by half
     assert shared.others == pytest.approx(0, abs=1e-6)  # but only one of them has changed
 
@@ -121,11 +121,14 @@ def test_edits_of_released_weights_stay_where_the_object_is() -> None:
     assert change[..., 0] == pytest.approx(3 * abs(after - rebuilt).mean(axis=2).clip(0, 85), abs=6)
 
 
-def test_a_typical_edit_leaks_less_than_half_of_them_and_more_than_the_rest() -> None:
-    edits = [Edit(scene, 0, 0, 1.0, image, 0.0) for scene, image in [(0, 0.5), (0, 0.1), (0, 0.2), (1, 0.9)]]
-    found = Leakage(tuple(edits))
-    assert [found.typical(0), found.typical(1), found.typical(2)] == [edits[2], edits[3], None]
-    assert found.image == pytest.approx(0.425)
+def test_strong_edits_count_most_and_are_shown() -> None:
+    weak = [Edit(0, 0, d, 1.0, inside=0.01, outside=0.01, others=0.0) for d in range(18)]
+    strong = [Edit(0, 0, 20, 1.0, inside=1.0, outside=leaked, others=0.0) for leaked in (0.3, 0.1, 0.2)]
+    alone = Edit(1, 0, 0, 1.0, inside=0.8, outside=0.0, others=0.1)
+    found = Leakage((*weak, *strong, alone))
+    assert [found.typical(0), found.typical(1), found.typical(2)] == [strong[2], alone, None]
+    assert found.image == pytest.approx((0.18 + 0.6) / (0.18 + 3 + 0.8))
+    assert found.others == pytest.approx(0.1 / (0.18 + 3 + 0.8))
 
 
 def test_released_weights_use_some_dimensions_and_leave_others() -> None:

@@ -208,5 +208,5 @@ def draw_edits(trained: Sequence[Trained], rows: Sequence[Row], path: Path) -> N
         found = leakage(one.model, scenes, images=EDITED)
         for edit in filter(None, map(found.typical, range(EDITED))):
             panels.append(edit_row(one.model, scenes, edit))
-            labels.append(f"{one.label.split(',')[0]}: {edit.image:.0%}")
+            labels.append(f"{one.label.split(',')[0]}: {edit.leaked:.0%}")
     save_picture(Panels(panels, labels, TITLES).drawn(), path)
