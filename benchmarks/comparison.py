@@ -20,6 +20,7 @@ from typing import Any
 from emorl import PRESETS, evaluate
 from emorl.config import read_json
 from emorl.evaluation.efficiency import Pass
+from emorl.evaluation.leakage import leakage
 from emorl.evaluation.memory import peak_memory
 from emorl.files import write_json
 from emorl.models import build
@@ -60,6 +61,7 @@ def measure(one: Trained) -> dict[str, Any]:
         **{name: scores.mean(name) for name in SCORES},
         "standard_error": scores.standard_error("ari"),
         "images": scores.settings["images"],
+        "leakage": leakage(one.model, one.scenes("test")).image,
         "parameters": sum(p.numel() for p in one.model.parameters()),
         "steps": one.run.train.steps,
         "batch_size": one.run.train.batch_size,
@@ -113,15 +115,16 @@ def on(dataset: str, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def table(dataset: str, rows: Sequence[dict[str, Any]]) -> str:
     """The systems as Markdown."""
     lines = [
-        "| system | ARI | mean IoU | MSE (1e-4) | slots used | steps | CPU minutes (wall clock) "
+        "| system | ARI | mean IoU | MSE (1e-4) | slots used | leakage | steps | CPU minutes (wall clock) "
         "| peak memory of a pass, MiB | parameters | ARI in the paper |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         paper = PUBLISHED_ARI.get((row["preset"].split("/")[0], dataset))
         cells = [
             system(row["preset"]), f"{row['ari']:.3f} ± {row['standard_error']:.3f}", f"{row['miou']:.2f}",
-            f"{1e4 * row['mse']:.0f}", f"{row['slots_used']:.1f}", f"{row['steps']:,}".replace(",", " "),
+            f"{1e4 * row['mse']:.0f}", f"{row['slots_used']:.1f}", f"{row['leakage']:.0%}",
+            f"{row['steps']:,}".replace(",", " "),
             f"{row['cpu_minutes']:.0f} ({row['wall_clock_minutes']:.0f})",
             f"{row['training_pass_mib']}", f"{row['parameters'] / 1000:.0f} K",
             f"{paper.mean:.3f} ± {paper.sd:.3f}" if paper else "",
