@@ -278,3 +278,14 @@ def test_refusals() -> None:
         tiny(strides=(1, 2, 0, 1, 1))
     with pytest.raises(UserError, match="channels"):
         tiny(channels=0)
+
+
+def test_a_shared_latent_starts_without_a_checkerboard() -> None:
+    """Or masks of dots are what GENESIS-S learns: slots share the background instead of finding objects."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = Genesis(PRESETS["genesis-s/tetrominoes-fast"].model)
+    colours = model.decoder.render(torch.randn(1, 1, 32))[0, 0, :, :34, :34]
+    cells = colours.unflatten(2, (17, 2)).unflatten(1, (17, 2))  # (3, 17, 2, 17, 2)
+    assert cells.std(dim=(1, 3)).min() > 0.01  # from place to place
+    torch.testing.assert_close(cells[:, :, :1, :, :1].expand_as(cells), cells)

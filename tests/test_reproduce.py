@@ -18,7 +18,7 @@ from emorl.models import build
 from emorl.presets import PRESETS
 from emorl.report.bands import band_figure, smoothed
 from emorl.report.published import PUBLISHED_ARI, SYSTEMS, Published
-from emorl.reproduce import experiments, variants
+from emorl.reproduce import experiments, tables, variants
 from emorl.reproduce.experiments import EXPERIMENTS, reproduce, runs_of, systems_of
 from emorl.reproduce.jobs import is_finished, train_missing
 from emorl.reproduce.trained import Trained, markdown, summary
@@ -155,6 +155,15 @@ def test_experiments_measure_and_draw(
     results = reproduce(name, folder=tmp_path, say=lambda message: None)
     assert set(results["summary"][0]) >= {"label", "seeds", experiment.scores[0]}
     assert (tmp_path / "cpu" / f"{name}.png").exists() == (experiment.draw is not None)
+
+
+def test_table_1_takes_systems_that_must_iterate(tmp_path: Path) -> None:
+    run = PRESETS["iodine/tetrominoes-tiny"]
+    run = replace(run, data=replace(run.data, test_size=4), train=replace(run.train, steps=2, warm_up=1))
+    train(run, tmp_path)
+    (row,) = tables.decomposition([Trained("IODINE", run, tmp_path)])
+    assert "ari" in row
+    assert "ari_at_I=0" not in row
 
 
 def test_a_directory_of_another_run_is_refused(tmp_path: Path) -> None:

@@ -98,6 +98,8 @@ class Genesis(Model):
     def initialise(self) -> None:
         if self.config.initialisation == "scaled":
             initialise.scaled(self)
+            if self.config.shared:  # else masks pick pixels of two colours that slots mix, as in MONet
+                initialise.even(self.decoder.rest)
         biases = [self.posterior.first.bias, self.posterior.head.bias]
         if self.component_encoder is not None:
             biases.append(self.component_encoder.mlp.get_parameter("2.bias"))

@@ -54,12 +54,13 @@ TETROMINOES_TINY = replace(TETROMINOES_FAST, mask_size=8, component_size=4, chan
 
 def presets(*, shared: bool) -> dict[str, tuple[GenesisConfig, TrainConfig]]:
     """GENESIS, or GENESIS-S where latents are shared."""
+    steps = 7_000 if shared else 9_000
     found = {
         "tetrominoes": (GenesisConfig(35, 4), PAPER),
         "multi-dsprites": (GenesisConfig(64, 6), PAPER),
         "clevr6": (GenesisConfig(96, 7), PAPER),
         "multi-dsprites-textured": (TEXTURED, PAPER),
-        "tetrominoes-fast": (TETROMINOES_FAST, replace(FAST, steps=9_000, curriculum=())),
+        "tetrominoes-fast": (TETROMINOES_FAST, replace(FAST, steps=steps, curriculum=())),
         "multi-dsprites-textured-fast": (TEXTURED_FAST, replace(FAST, steps=2_500, curriculum=())),
         "tetrominoes-tiny": (TETROMINOES_TINY, replace(TINY, curriculum=())),
     }
