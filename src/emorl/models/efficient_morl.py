@@ -47,9 +47,7 @@ class EfficientMORLConfig:
     likelihood_sigma: float = 0.1  # scale of those Gaussians
     encoder_channels: int = 64
     encoder_stride: int = 1  # of the first convolution; 2 makes attention four times cheaper
-    decoder: Literal["broadcast", "small", "deconv", "lean", "leaner"] = (
-        "broadcast"  # layout, see nn/decoder.py
-    )
+    decoder: Literal["broadcast", "small", "deconv", "lean", "leaner"] = "broadcast"  # see nn/decoder.py
     decoder_channels: int | None = None  # None: the layout's own width
     position: Literal["ramps", "fourier"] = "ramps"  # the paper's, or sines and cosines beside them
     frequencies: int = 8  # of "fourier", per axis

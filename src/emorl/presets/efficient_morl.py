@@ -56,8 +56,8 @@ TETROMINOES_TINY = replace(
 # One's own images: as fast, with more slots and room for what they look like.
 FOLDER_FAST = replace(TETROMINOES_FAST, image_size=64, num_slots=6, slot_size=64)
 
-# Larger images take several times as long, so there are fewer steps. Plain sprites can do with fewer outputs, each of
-# which holds more pixels; patterns cannot.
+# Larger images take several times as long, so there are fewer steps. Plain sprites have the leaner decoder, which
+# makes those cheaper; patterns keep the finer one.
 TEXTURED_FAST = replace(FOLDER_FAST, kl_ramp=(800, 3000))
 SPRITES_FAST = replace(FOLDER_FAST, decoder="leaner", kl_ramp=(800, 4000))
 
