@@ -21,7 +21,7 @@ from emorl.report.published import PUBLISHED_ARI, SYSTEMS, Published
 from emorl.reproduce import experiments, tables, variants
 from emorl.reproduce.experiments import EXPERIMENTS, reproduce, runs_of, systems_of
 from emorl.reproduce.jobs import is_finished, train_missing
-from emorl.reproduce.trained import Trained, markdown, summary
+from emorl.reproduce.trained import Trained, markdown, merged, summary
 from emorl.reproduce.variants import SCALES, VARIANTS, Scale, canonical, variant
 from emorl.training.run import RunConfig
 from emorl.training.trainer import train
@@ -142,7 +142,18 @@ def one_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, Path]:
 
 
 @pytest.mark.parametrize(
-    "name", ["table-1", "table-2", "figure-2", "figure-5", "figure-6", "figure-7", "figure-9", "appendix-b"]
+    "name",
+    [
+        "table-1",
+        "table-2",
+        "figure-2",
+        "figure-5",
+        "figure-6",
+        "figure-7",
+        "figure-8",
+        "figure-9",
+        "appendix-b",
+    ],
 )
 def test_experiments_measure_and_draw(
     name: str, one_run: tuple[RunConfig, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -155,6 +166,30 @@ def test_experiments_measure_and_draw(
     results = reproduce(name, folder=tmp_path, say=lambda message: None)
     assert set(results["summary"][0]) >= {"label", "seeds", experiment.scores[0]}
     assert (tmp_path / "cpu" / f"{name}.png").exists() == (experiment.draw is not None)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_one_row_is_measured_again_and_others_stay(tmp_path: Path) -> None:
+    first = reproduce("figure-8", folder=tmp_path, only="l=1", say=lambda message: None)
+    assert [entry["label"] for entry in first["summary"]] == ["L=1"]
+    path = tmp_path / "cpu" / "figure-8.json"
+    earlier = json.loads(path.read_text())
+    earlier["rows"][0]["ari"] = 0.123
+    path.write_text(json.dumps(earlier))
+    both = reproduce("figure-8", folder=tmp_path, only="L=0", say=lambda message: None)
+    assert [entry["label"] for entry in both["summary"]] == ["L=0", "L=1"]  # in the table's order
+    assert both["rows"][2]["ari"] == 0.123
+    assert "L=0" in both["table"]
+    assert not path.with_suffix(".png").exists()
+    with pytest.raises(UserError, match="There are: L=0; L=1; L=2; L=3; L=4"):
+        reproduce("figure-8", folder=tmp_path, only="L=7")
+
+
+def test_rows_of_one_run_are_merged_by_its_label() -> None:
+    """Figure 7 has several rows of each, whose labels begin with the run's."""
+    earlier = [{"label": "I=1, as trained, I=3"}, {"label": "I=3, as trained, I=1"}, {"label": "gone"}]
+    new = [{"label": "I=3, as trained, I=0"}]
+    assert merged(new, earlier, ["I=1", "I=3"]) == [earlier[0], new[0]]
 
 
 def test_table_1_takes_systems_that_must_iterate(tmp_path: Path) -> None:
@@ -216,3 +251,4 @@ def test_reproduce_command(emorl: Run, tmp_path: Path) -> None:
     assert wrong.returncode == 2
     assert "figure-2" in wrong.stderr
     assert emorl("reproduce", "figure-2", "--jobs", 0).returncode == 2
+    assert "name it" in emorl("reproduce", "all", "--only", "IODINE").stderr

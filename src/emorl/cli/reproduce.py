@@ -17,6 +17,7 @@ def reproduce_command(
     scale: ScaleName = "cpu",
     out: Path = Path("runs/reproduce"),
     jobs: int = 1,
+    only: str = "",
 ) -> None:
     """Make a table or figure of the paper: train what is missing, measure, and put the published values beside ours.
 
@@ -27,15 +28,21 @@ def reproduce_command(
         scale: cpu is a scaled-down protocol for two cores; paper is the full one, for GPUs.
         out: Folder of the trainings; results go to OUT/SCALE/NAME.json and .png.
         jobs: Trainings side by side; on a CPU each of several takes one core.
+        only: Train and measure just the rows with this in their label ("slot attention", "L=0"); others stay as they
+            are in OUT/SCALE/NAME.json, and the picture as it is.
     """
     if jobs < 1:
         raise UserError(f"--jobs must be at least 1, not {jobs}.")
+    if only and name in ("all", "list"):
+        raise UserError(
+            "--only chooses rows of one table or figure; name it: emorl reproduce table-1 --only ..."
+        )
     if name == "list":
         for known, experiment in EXPERIMENTS.items():
             print(f"{known:<10} {experiment.title}")
         return
     for chosen in EXPERIMENTS if name == "all" else [name]:
-        results = reproduce(chosen, scale=scale, folder=out, jobs=jobs, say=say)
+        results = reproduce(chosen, scale=scale, folder=out, jobs=jobs, only=only, say=say)
         print(f"\n{chosen}: {results['title']}\nScale {scale}: {results['protocol']}.")
         print(f"Paper: {results['paper']}\n\n{results['table']}\n")
         say(f"Wrote {out / scale / chosen}.json")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from emorl.config import read_json
 from emorl.errors import UserError, nearest
 from emorl.files import make_directory, write_json
 from emorl.presets import PRESETS
@@ -20,7 +21,7 @@ from emorl.report.published import (
 )
 from emorl.reproduce import efficiency, figures, tables
 from emorl.reproduce.jobs import train_missing
-from emorl.reproduce.trained import Row, Trained, markdown, summary
+from emorl.reproduce.trained import Row, Trained, markdown, merged, summary
 from emorl.reproduce.variants import SCALES, ScaleName, canonical, variant
 from emorl.training.run import RunConfig
 
@@ -131,6 +132,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         "L = 3 is best.",
         tables.ablations,
         ("ari", "mse", "kl_refined"),
+        figures.draw_layers,
         dataset="clevr6",
         variants=named("L=0", "L=1", "L=2", "L=3", "L=4"),
     ),
@@ -214,15 +216,39 @@ def protocol(experiment: Experiment, scale: ScaleName) -> str:
     return SCALES[scale].description
 
 
+def chosen(trained: Sequence[Trained], only: str) -> list[Trained]:
+    """Those with `only` in their label."""
+    found = [one for one in trained if only.casefold() in one.label.casefold()]
+    if not found:
+        labels = "; ".join(dict.fromkeys(one.label for one in trained)) or "none, nothing is trained for it"
+        raise UserError(f"No row has {only!r} in its label. There are: {labels}.")
+    return found
+
+
 def reproduce(
-    name: str, *, scale: ScaleName = "cpu", folder: Path, jobs: int = 1, say: Callable[[str], None] = print
+    name: str,
+    *,
+    scale: ScaleName = "cpu",
+    folder: Path,
+    jobs: int = 1,
+    only: str = "",
+    say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Writes NAME.json, and NAME.png if there is something to see, into `folder`/`scale`. Returns the results."""
+    """Writes NAME.json, and NAME.png if there is something to see, into `folder`/`scale`. Returns the results.
+
+    `only` leaves rows whose label does not have it as they are in NAME.json, if they are, and draws nothing.
+    """
     experiment = find(name)
+    path = folder / scale / f"{name}.json"
     trained = runs_of(experiment, scale, folder)
+    order = [one.label for one in trained]
+    if only:
+        trained = chosen(trained, only)
     train_missing({one.directory: one.run for one in trained}, jobs=jobs, say=say)
     say(f"Measuring {name}: {experiment.title}.")
     rows = experiment.measure(trained)
+    if only and path.exists():
+        rows = merged(rows, read_json(path)["rows"], order)
     entries = summary(rows, experiment.scores)
     results = {
         "name": name,
@@ -240,7 +266,7 @@ def reproduce(
         "rows": rows,
     }
     make_directory(folder / scale)
-    write_json(folder / scale / f"{name}.json", results)
-    if experiment.draw is not None:
-        experiment.draw(trained, rows, folder / scale / f"{name}.png")
+    write_json(path, results)
+    if experiment.draw is not None and not only:
+        experiment.draw(trained, rows, path.with_suffix(".png"))
     return results

@@ -47,6 +47,17 @@ class Trained:
         return {"label": self.label, "seed": self.seed, **scores}
 
 
+def merged(rows: Sequence[Row], earlier: Sequence[Row], labels: Sequence[str]) -> list[Row]:
+    """`rows`, and what `earlier` has of runs that are not among them, in the order of the runs' `labels`."""
+
+    def run_of(row: Row) -> str:
+        return next((label for label in labels if row["label"].startswith(label)), "")
+
+    measured = {"", *map(run_of, rows)}
+    kept = [row for row in earlier if run_of(row) not in measured]
+    return sorted([*rows, *kept], key=lambda row: labels.index(run_of(row)))
+
+
 def summary(rows: Sequence[Row], scores: Sequence[str]) -> list[Row]:
     """One row per label, in order: mean, standard deviation and number of seeds of each score it has."""
     result = []
