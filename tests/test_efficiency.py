@@ -22,7 +22,7 @@ from emorl.presets import PRESETS
 from emorl.report.efficiency import efficiency_figure, lines
 from emorl.reproduce import efficiency
 from emorl.reproduce.efficiency import CLEVR6, cells
-from emorl.reproduce.experiments import reproduce
+from emorl.reproduce.run import reproduce
 from emorl.types import Decomposition, Outcome
 
 TINY = "efficient-morl/tetrominoes-tiny"

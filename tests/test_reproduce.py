@@ -18,9 +18,11 @@ from emorl.models import build
 from emorl.presets import PRESETS
 from emorl.report.bands import band_figure, smoothed
 from emorl.report.published import PUBLISHED_ARI, SYSTEMS, Published
-from emorl.reproduce import experiments, tables, variants
-from emorl.reproduce.experiments import EXPERIMENTS, reproduce, runs_of, systems_of
+from emorl.reproduce import run as reproduction
+from emorl.reproduce import tables, variants
+from emorl.reproduce.experiments import EXPERIMENTS, system_on
 from emorl.reproduce.jobs import is_finished, train_missing
+from emorl.reproduce.run import reproduce, runs_of, systems_of
 from emorl.reproduce.trained import Trained, markdown, merged, summary
 from emorl.reproduce.variants import SCALES, VARIANTS, Scale, canonical, variant
 from emorl.training.run import RunConfig
@@ -42,7 +44,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         for name, run in PRESETS.items()
     }
     monkeypatch.setattr(variants, "PRESETS", small)
-    monkeypatch.setattr(experiments, "PRESETS", small)
+    monkeypatch.setattr(reproduction, "PRESETS", small)
 
 
 @pytest.mark.parametrize("scale", ["cpu", "paper"])
@@ -71,7 +73,7 @@ def test_every_experiment_knows_its_runs(name: str, scale: str) -> None:
 
 def test_table_1_has_a_row_for_every_model_there_is() -> None:
     labels = {label for label, _, _ in systems_of(EXPERIMENTS["table-1"], "paper", Path("x"))}
-    assert {experiments.system_on(*key) for key in PUBLISHED_ARI} <= labels
+    assert {system_on(*key) for key in PUBLISHED_ARI} <= labels
     assert len(labels) == 3 * len(SYSTEMS)
 
 
@@ -161,8 +163,8 @@ def test_experiments_measure_and_draw(
     """One run stands for all: what is tested is measuring and drawing."""
     experiment, (run, directory) = EXPERIMENTS[name], one_run
     some = [Trained(one.label, run, directory) for one in runs_of(experiment, "cpu", tmp_path)[:2]]
-    monkeypatch.setattr(experiments, "train_missing", lambda runs, **options: None)
-    monkeypatch.setattr(experiments, "runs_of", lambda *arguments: some)
+    monkeypatch.setattr(reproduction, "train_missing", lambda runs, **options: None)
+    monkeypatch.setattr(reproduction, "runs_of", lambda *arguments: some)
     results = reproduce(name, folder=tmp_path, say=lambda message: None)
     assert set(results["summary"][0]) >= {"label", "seeds", experiment.scores[0]}
     assert (tmp_path / "cpu" / f"{name}.png").exists() == (experiment.draw is not None)

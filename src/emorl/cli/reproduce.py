@@ -8,7 +8,8 @@ import tyro
 
 from emorl.cli.console import say
 from emorl.errors import UserError
-from emorl.reproduce.experiments import EXPERIMENTS, reproduce
+from emorl.reproduce.experiments import EXPERIMENTS
+from emorl.reproduce.run import reproduce
 from emorl.reproduce.variants import ScaleName
 
 
