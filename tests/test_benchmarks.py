@@ -13,8 +13,13 @@ import pytest
 import torch
 
 from conftest import ROOT
-from emorl import pretrained
+from emorl import evaluate, pretrained
+from emorl.data import open_dataset
 from emorl.errors import UserError
+from emorl.presets import PRESETS
+from emorl.reproduce.jobs import is_finished
+from emorl.training.checkpoint import load_run
+from emorl.training.run import RunConfig
 
 TINY = "efficient-morl/tetrominoes-tiny"
 
@@ -112,7 +117,23 @@ def test_the_committed_comparison_agrees_with_its_results(monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     comparison, text = module("comparison"), (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
     rows = json.loads(comparison.RESULTS.read_text())["rows"]
+    for row in rows:
+        assert RunConfig.from_dict(row["config"]) == PRESETS[row["preset"]], "train it again"
     for dataset in comparison.DATASETS:
         mine = comparison.on(dataset, rows)
         assert f"<!-- {dataset} -->" in text
         assert not mine or module("readme").updated(text, dataset, comparison.table(dataset, mine)) == text
+
+
+@pytest.mark.parametrize(
+    "directory", sorted((ROOT / "benchmarks" / "trained").glob("*/seed-*")), ids=lambda path: path.parent.name
+)
+def test_kept_runs_are_those_of_the_comparison(directory: Path) -> None:
+    preset = directory.parent.name.replace("--", "/")
+    assert is_finished(directory, PRESETS[preset])
+    rows = json.loads((ROOT / "benchmarks" / "results" / "comparison.json").read_text())["rows"]
+    (ari,) = [row["ari"] for row in rows if row["preset"] == preset]
+    model, run = load_run(directory)
+    assert evaluate(model, open_dataset(run.data, "test"), images=24).mean("ari") == pytest.approx(
+        ari, abs=0.1
+    )

@@ -100,3 +100,20 @@ def test_slot_mlp_has_an_order_and_a_fixed_number_of_slots() -> None:
         model.decompose(x, num_steps=1)
     with pytest.raises(UserError, match="hidden_size"):
         replace(model.config, hidden_size=0)
+
+
+def test_a_scaled_start_tells_tokens_what_is_there() -> None:
+    """With Keras's weights features nearly vanish, and tokens are positions: slots would part the image by place."""
+    x = torch.rand(2, 3, 64, 64)
+
+    def strength(initialisation: str) -> float:
+        """How much features differ over an image, against positions."""
+        torch.manual_seed(0)
+        preset = PRESETS["slot-attention/multi-dsprites-fast"].model
+        encoder = SlotAttention(replace(preset, initialisation=initialisation)).encoder
+        with torch.no_grad():
+            features = encoder.convolutions(2 * x - 1)
+            return float(features.std(dim=(2, 3)).mean() / encoder.position(32, 32).std(dim=(2, 3)).mean())
+
+    assert strength("keras") < 0.2
+    assert strength("scaled") > 1

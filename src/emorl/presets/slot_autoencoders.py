@@ -31,9 +31,10 @@ FAST_16K = replace(FAST, steps=16_000, curriculum=())
 SLOT_ATTENTION = presets(SlotAttentionConfig, FAST_16K) | {
     "multi-dsprites-fast": (
         SlotAttentionConfig(
-            **LEAN | {"image_size": 64, "num_slots": 6, "slot_size": 64, "decoder": "leaner"}
+            **LEAN | {"image_size": 64, "num_slots": 6, "slot_size": 64, "decoder": "leaner"},
+            initialisation="scaled",
         ),
-        replace(FAST, steps=4_000, curriculum=()),
+        replace(FAST, steps=12_000, curriculum=()),
     )
 }
 # Muon would spend most of a step on its one large matrix.
