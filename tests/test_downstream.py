@@ -61,3 +61,19 @@ def test_report(run: Path, tmp_path: Path) -> None:
     command("report", run, "--out", tmp_path / "report.html", "--images", 2)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert page.count("<section") >= 6
+
+
+@pytest.mark.parametrize("kinds", [("efficient-morl", "slot-attention"), ("slot-attention", "iodine")])
+def test_report_of_models_with_different_scores(kinds: tuple[str, str], tmp_path: Path) -> None:
+    """A VAE has a KL, an autoencoder has none: the table has the column, and an empty cell."""
+    for kind in kinds:
+        preset = PRESETS[f"{kind}/tetrominoes-tiny"]
+        train(replace(preset, train=replace(preset.train, steps=2, warm_up=1)), tmp_path / kind)
+    page = tmp_path / "report.html"
+    command("report", *(tmp_path / kind for kind in kinds), "--out", page, "--quick", "--images", 2)
+    text = page.read_text(encoding="utf-8")
+    section = text[text.index('id="paper"') : text.index('id="runs"')]
+    assert "KL" in section
+    rows = [row for row in section.split("<tr")[1:] if "<td" in row]
+    assert all(row.count("<td") == rows[0].count("<td") for row in rows)
+    assert all(kind in section for kind in kinds)

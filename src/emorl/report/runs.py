@@ -113,6 +113,10 @@ class Group:
         means = [one.scores.mean(name) for one in self.members]
         return mean(means), stdev(means)
 
+    def text(self, name: str) -> str:
+        """The same in words, nothing where this kind of model has no such score."""
+        return QUANTITIES[name].text(*self.value(name)) if name in self.first.scores.values else ""
+
 
 def flat(settings: Settings, path: str = "") -> Iterator[tuple[str, Any]]:
     """Settings as (dotted name, value)."""

@@ -76,10 +76,10 @@ def paper_section(groups: Sequence[Group]) -> Section | None:
         {name: group.value("ari") for name, group in ours.items()},
         {name: (value.mean, value.sd) for name, (_, value) in theirs.items()},
     )
-    names = [name for name in ("ari", "mse", "kl_refined") if name in mine[0].first.scores.values]
+    known = {name for group in mine for name in group.first.scores.values}
+    names = [name for name in ("ari", "mse", "kl_refined") if name in known]
     lines = [
-        Line([name, *(QUANTITIES[score].text(*group.value(score)) for score in names)], is_marked=True)
-        for name, group in ours.items()
+        Line([name, *(group.text(score) for score in names)], is_marked=True) for name, group in ours.items()
     ]
     for name, (kind, _) in theirs.items():
         scores = published(kind, dataset)
@@ -107,13 +107,15 @@ def runs_section(groups: Sequence[Group]) -> Section | None:
     for group in groups:
         head += [one.run.name for one in group.members]
         columns += [one.scores for one in group.members]
-    names = [name for name in QUANTITIES if all(name in scores.values for scores in columns)]
+    names = [name for name in QUANTITIES if any(name in scores.values for scores in columns)]
     several = [group for group in groups if len(group.members) > 1]
     head += ["mean ± sd" if len(groups) == 1 else f"{group.label}, mean ± sd" for group in several]
     lines = []
     for name in names:
-        cells = [QUANTITIES[name].text(scores.mean(name)) for scores in columns]
-        cells += [QUANTITIES[name].text(*group.value(name)) for group in several]
+        cells = [
+            QUANTITIES[name].text(scores.mean(name)) if name in scores.values else "" for scores in columns
+        ]
+        cells += [group.text(name) for group in several]
         lines.append(Line([QUANTITIES[name].heading, *cells], is_marked=name == "ari"))
     lines.append(Line(["training seed", *(str(one.run.seed) for one in members), *("" for _ in several)]))
     prose = "Every run on the same held-out scenes"
