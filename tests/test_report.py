@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 import emorl.cli.training
 from emorl.cli import main
-from emorl.cli.reports import nearest_preset, open_run, train_command_of
+from emorl.cli.reports import display_names, nearest_preset, open_run, train_command_of
 from emorl.data import DataConfig, open_dataset
 from emorl.data.base import Arrays, DatasetInfo, SceneDataset
 from emorl.errors import UserError
@@ -322,7 +322,20 @@ def test_numbers_are_written_for_people() -> None:
     assert written(200_000) == "200\u202f000"
     assert written([[0, 3], [100_000, 1]]) == "0, 3, 100\u202f000, 1"
     assert (written(None), written(True), written(())) == ("–", "yes", "none")
-    assert shortened("x" * 40, 10) == "…" + "x" * 9
+    assert shortened(["x" * 40, "y"], 10) == ["…" + "x" * 9, "y"]
+    assert shortened(["a" + "x" * 40, "b" + "x" * 40], 4) == ["axx…", "bxx…"]
+    long = ["x" * 9 + "a" + "x" * 9, "x" * 9 + "b" + "x" * 9]
+    assert shortened(long, 4) == long  # nothing shorter would tell them apart
+
+
+def test_runs_have_the_shortest_names_that_tell_them_apart(tmp_path: Path) -> None:
+    runs = [tmp_path / name / seed for name in ("iodine", "monet") for seed in ("seed-0", "seed-1")]
+    for run in runs:
+        run.mkdir(parents=True)
+    names = list(map(str, runs))
+    assert display_names(names[:2]) == ["seed-0", "seed-1"]
+    assert display_names(names[::2]) == ["iodine", "monet"]
+    assert display_names(names) == ["iodine/seed-0", "iodine/seed-1", "monet/seed-0", "monet/seed-1"]
     assert run_of(Toy(), Greys()).steps == "20\u202f000"
     assert replace(run_of(Toy(), Greys()), metrics=[{"step": 99}]).steps == "100 of 20\u202f000"
 

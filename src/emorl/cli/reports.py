@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from importlib.metadata import version
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -78,9 +79,18 @@ def stage(title: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def display_names(runs: Sequence[str]) -> list[str]:
-    """Last parts of paths where that is enough to tell them apart; names of released weights as they are."""
+    """Last parts of paths where these differ, else paths without what all begin and end with."""
     short = [Path(run).resolve().name if Path(run).is_dir() else run for run in runs]
-    return short if len(set(short)) == len(set(runs)) else list(runs)
+    if len(set(short)) == len(set(runs)):
+        return short
+    paths = [Path(run).parts for run in runs]
+    first, last = leading(paths), leading([path[::-1] for path in paths])
+    return ["/".join(path[first : len(path) - last]) or run for run, path in zip(runs, paths, strict=True)]
+
+
+def leading(paths: Sequence[Sequence[str]]) -> int:
+    """How many first parts are the same in all."""
+    return sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False)))
 
 
 def open_run(name: str, split: Split) -> Run:

@@ -105,7 +105,8 @@ def side_by_side(members: Sequence[Scored], count: int) -> Panels:
             row += [to_pixels(found.image[0]), segmentation_pixels(owners, has_background=True)]
         rows.append(row)
     truth = ["image", "objects"] if scenes.info.has_masks else ["image"]
-    titles = [*truth, *chain(*((shortened(one.run.name, 14), "") for one in members))]
+    names = shortened([one.run.name for one in members], 14)
+    titles = [*truth, *chain(*((name, "") for name in names))]
     return Panels(rows, titles=titles)
 
 

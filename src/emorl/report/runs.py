@@ -157,9 +157,11 @@ def short(name: str) -> str:
     return name.rsplit(".", 1)[-1].replace("_", " ")
 
 
-def shortened(name: str, length: int = 28) -> str:
-    """The end of a long name, which is what tells it from others."""
-    return name if len(name) <= length else f"…{name[1 - length :]}"
+def shortened(names: Sequence[str], length: int = 28) -> list[str]:
+    """The ends of long names, or their beginnings, whichever tells them apart; whole names if neither does."""
+    ends = [name if len(name) <= length else f"…{name[1 - length :]}" for name in names]
+    beginnings = [name if len(name) <= length else f"{name[: length - 1]}…" for name in names]
+    return next((cut for cut in (ends, beginnings) if len(set(cut)) == len(set(names))), list(names))
 
 
 def written(value: Any) -> str:

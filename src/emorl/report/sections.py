@@ -71,7 +71,8 @@ def paper_section(groups: Sequence[Group]) -> Section | None:
     if not theirs or not mine:
         return None
     alone = "this run" if len(mine[0].members) == 1 else f"these {len(mine[0].members)} runs"
-    ours = {alone if len(groups) == 1 else shortened(group.label): group for group in mine}
+    labels = [alone] if len(groups) == 1 else shortened([group.label for group in mine])
+    ours = dict(zip(labels, mine, strict=True))
     chart = comparison(
         {name: group.value("ari") for name, group in ours.items()},
         {name: (value.mean, value.sd) for name, (_, value) in theirs.items()},
