@@ -280,6 +280,15 @@ def test_bf16_trains(tmp_path: Path) -> None:
     assert not any(t.dtype == torch.bfloat16 for t in weights(tmp_path).values())
 
 
+def test_a_cpu_that_only_claims_bf16_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "emorl.training.precision.PROBE", "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
+    )
+    with pytest.raises(UserError, match="cannot compute in bf16"):
+        trainer.train(tiny(precision="bf16-mixed"), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_several_processes_share_one_error(tmp_path: Path, emorl: Callable) -> None:
     (tmp_path / "file").write_text("")
     result = emorl("train", TINY, "--out", "file", "--train.devices", 2, "--train.accelerator", "cpu")

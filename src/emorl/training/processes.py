@@ -22,6 +22,7 @@ from emorl.errors import UserError
 from emorl.models import build
 from emorl.training.checkpoint import CONFIG, load_checkpoint
 from emorl.training.lock import LOCK, is_abandoned
+from emorl.training.precision import check_bf16
 from emorl.training.run import RunConfig
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def launch(run: RunConfig) -> Fabric:
         num_nodes=train.nodes,
         strategy=strategy,
     )
+    if train.precision == "bf16-mixed" and fabric.device.type == "cpu":
+        check_bf16()
     try:
         if TorchElasticEnvironment.detect():  # fabric looks only where it expects several processes
             TorchElasticEnvironment().validate_settings(train.devices, train.nodes)
