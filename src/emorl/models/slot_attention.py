@@ -57,8 +57,8 @@ class SlotAttention(SlotAutoencoder):
         nn.init.xavier_uniform_(self.mu)
         nn.init.xavier_uniform_(self.log_sigma)
         if is_scaled:
-            # Four Glorot convolutions leave features a thirtieth as strong as positions, so slots part the image by
-            # place, and are slow to leave that. Here features are the stronger ones, and attention to them is sharper.
+            # Four Glorot convolutions leave features a thirtieth as strong as positions, and slots tend to part the image
+            # by place. Here features are the stronger ones, and attention to them is sharper; see docs/comparison.md.
             with torch.no_grad():
                 self.encoder.position.project.weight.mul_(0.2)
                 self.attention.k.weight.mul_(3)
