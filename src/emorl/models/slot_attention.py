@@ -57,7 +57,7 @@ class SlotAttention(SlotAutoencoder):
         nn.init.xavier_uniform_(self.mu)
         nn.init.xavier_uniform_(self.log_sigma)
         if is_scaled:
-            # Four Glorot convolutions leave features a thirtieth as strong as positions, and slots tend to part the image
+            # Four Glorot convolutions leave features a thirtieth as strong as positions, and slots tend to part images
             # by place. Here features are the stronger ones, and attention to them is sharper; see docs/comparison.md.
             with torch.no_grad():
                 self.encoder.position.project.weight.mul_(0.2)
