@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from emorl.data import SceneDataset, open_dataset
 from emorl.evaluation.activeness import activeness, latent_ranges
@@ -142,16 +141,14 @@ def draw_layers(trained: Sequence[Trained], rows: Sequence[Row], path: Path) -> 
     save_chart(sweep_figure({"": mean_by_value(by_seed)}, label="L"), path)
 
 
-def mean_by_value(points: Sequence[dict[str, Any]]) -> list[dict[str, float]]:
-    """Means over seeds, and half the distance between the extremes as error, of the scores that all have."""
+def mean_by_value(points: Sequence[dict[str, float]]) -> list[dict[str, float]]:
+    """Means over seeds, and half the distance between the extremes as error."""
     rows = []
     for value in sorted({point["value"] for point in points}):
         mine = [point for point in points if point["value"] == value]
         row: dict[str, float] = {"value": value}
         for name in ("ari", "mse", "kl_hierarchical", "kl_refined"):
-            numbers = [point[name] for point in mine if name in point]
-            if len(numbers) < len(mine):
-                continue
+            numbers = [point[name] for point in mine]
             row[name] = sum(numbers) / len(numbers)
             row[f"{name}_error"] = (max(numbers) - min(numbers)) / 2
         rows.append(row)
