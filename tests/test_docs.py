@@ -104,7 +104,7 @@ def test_the_algorithm_page_names_existing_code() -> None:
 
 def test_every_deviation_in_the_source_is_explained() -> None:
     explained = set(
-        re.findall(r"^\| (\d+) \|", (ROOT / "docs" / "deviations.md").read_text("utf-8"), flags=re.MULTILINE)
+        re.findall(r"^\| (\d+) \|", (ROOT / "docs" / "differences.md").read_text("utf-8"), flags=re.MULTILINE)
     )
     for path in (ROOT / "src").rglob("*.py"):
         for number in re.findall(r"[Dd]eviation (\d+)", path.read_text(encoding="utf-8")):

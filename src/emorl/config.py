@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from emorl.errors import UserError, nearest
+from emorl.schedules import Schedule
 
 T = TypeVar("T")
 
@@ -18,6 +19,8 @@ def to_dict(config: Any) -> dict[str, Any]:
     """Returns `config` as plain JSON values; every field is written, so a file says all there is to know."""
 
     def plain(value: Any) -> Any:
+        if isinstance(value, Schedule):
+            return str(value)
         if is_dataclass(value):
             return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
         return [plain(item) for item in value] if isinstance(value, tuple) else value
@@ -40,6 +43,8 @@ def from_dict(cls: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
 def convert(expected: Any, value: Any, path: str) -> Any:
     """Returns `value` as the type `expected`, or raises UserError."""
     origin, arguments = get_origin(expected), get_args(expected)
+    if expected is Schedule:
+        return convert_schedule(value, path)
     if is_dataclass(expected) and isinstance(expected, type):
         return from_dict(expected, value, path=path)
     if origin is Literal:
@@ -55,6 +60,16 @@ def convert(expected: Any, value: Any, path: str) -> Any:
     if type(value) is not expected:  # not isinstance: True is no number
         raise UserError(f"{path} must be of type {expected.__name__}, not {value!r}.")
     return value
+
+
+def convert_schedule(value: Any, path: str) -> Schedule:
+    """Reads the text of a schedule, or a number that always holds."""
+    if type(value) not in (str, int, float):
+        raise UserError(f"{path} must be a number or the text of a schedule, not {value!r}.")
+    try:
+        return Schedule.parse(value)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
 
 
 def convert_union(arguments: tuple[Any, ...], value: Any, path: str) -> Any:

@@ -70,38 +70,13 @@ class GecoConfig:
         return Geco(target, step_size=self.step_size, decay=self.decay, warm_up=self.warm_up)
 
 
-class Ramp(nn.Module):
-    """A weight that goes geometrically from one value to another between two updates, and stays there."""
-
-    updates: Tensor
-
-    def __init__(self, start: float, stop: float, between: tuple[int, int]) -> None:
-        super().__init__()
-        if not (start > 0 and stop > 0 and 0 <= between[0] < between[1]):
-            raise UserError(
-                f"A weight cannot go from {start:g} to {stop:g} between steps {between[0]} and {between[1]}."
-            )
-        self.start, self.stop, self.between = start, stop, between
-        self.register_buffer("updates", torch.tensor(0))
-
-    @property
-    def value(self) -> Tensor:
-        first, last = self.between
-        progress = ((self.updates - first) / (last - first)).clamp(0, 1)
-        return self.start * (self.stop / self.start) ** progress
-
-    @torch.no_grad()
-    def update(self) -> None:
-        self.updates += 1
-
-
 class Geco(nn.Module):
     """Weighs the NLL so that the KL is minimised subject to NLL <= target."""
 
     zeta: Tensor
     gap: Tensor
     updates: Tensor
-    FLOOR = 0.55  # softplus of it is 1.0055: the weight never falls below that of the ELBO (deviation 8)
+    FLOOR = 0.55  # softplus of it is 1.0055: the weight never falls below that of the ELBO (Difference 8)
 
     def __init__(self, target: float, *, step_size: float, decay: float, warm_up: int) -> None:
         super().__init__()

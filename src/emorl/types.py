@@ -19,9 +19,8 @@ class Scene:
 
     image: Tensor  # (..., 3, H, W) in [0, 1]
     segmentation: Tensor  # (..., H, W) integer ids of visible objects; 0 is background
-    factors: Mapping[
-        str, Tensor
-    ]  # name -> (..., M) or (..., M, n); row m describes object m + 1, NaN where absent
+    # name -> (..., M) or (..., M, n); row m describes object m + 1, NaN where absent
+    factors: Mapping[str, Tensor]
     segmentation_full: Tensor | None = None  # (..., H', W') of the same view, larger: CLEVR is judged there
 
     @staticmethod
@@ -47,9 +46,8 @@ class Decomposition:
     masks: Tensor  # (B, K, 1, H, W), π in the paper: non-negative, sums to one over K
     components: Tensor  # (B, K, 3, H, W), y in the paper, in [0, 1]
     slots: Tensor  # (B, K, D), the representation: posterior means, or slots of a deterministic model
-    attention: Tensor | None = (
-        None  # (B, K, 1, h, w), α in the paper at the encoder's resolution, for figures
-    )
+    # (B, K, 1, h, w), α in the paper at the encoder's resolution, for figures
+    attention: Tensor | None = None
 
     @property
     def image(self) -> Tensor:
@@ -62,9 +60,18 @@ class Decomposition:
         return self.masks.argmax(dim=1).squeeze(1)
 
     def segmentation_at(self, size: int) -> Tensor:
-        """The same at another size, of bicubically enlarged masks (deviation 32), (B, size, size)."""
+        """The same at another size, of bicubically enlarged masks (Difference 32), (B, size, size)."""
         masks = F.interpolate(self.masks.squeeze(2), size=(size, size), mode="bicubic", antialias=True)
         return masks.argmax(dim=1)
+
+    def resized(self, size: int) -> Decomposition:
+        """The same with masks and components of another size, interpolated; masks still sum to one."""
+
+        def resize(t: Tensor) -> Tensor:
+            flat = F.interpolate(t.flatten(0, 1), size=(size, size), mode="bilinear", antialias=True)
+            return flat.unflatten(0, t.shape[:2])
+
+        return replace(self, masks=resize(self.masks), components=resize(self.components))
 
     @staticmethod
     def choose(candidates: Sequence[Decomposition], which: Tensor) -> Decomposition:
@@ -92,12 +99,16 @@ class Decomposition:
         )
 
 
+def best_of(errors: Tensor) -> Tensor:
+    """Of several tries, the one with the smallest error for each image; `errors` is (tries, B). Returns (B,)."""
+    return errors.argmin(dim=0)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What one pass over a batch produced."""
 
     loss: Tensor  # scalar, to be minimised
-    terms: Mapping[
-        str, Tensor
-    ]  # detached, one value per image (B,) or one for all; logged and averaged blindly
+    # Detached, one value per image (B,) or one for all; logged and averaged without knowing what they are.
+    terms: Mapping[str, Tensor]
     steps: tuple[Decomposition, ...]  # every decoding, in order; the last one is the answer

@@ -35,7 +35,7 @@ def endless(
         step += 1
 
 
-def ahead(batches: Iterator[Scene], count: int = 2) -> Generator[Scene, None, None]:
+def prefetch(batches: Iterator[Scene], count: int = 2) -> Generator[Scene, None, None]:
     """Yields `batches`, the next `count` of which a thread makes while the last one is learned from."""
     ready: Queue[Scene | Exception] = Queue(count)
     is_over = Event()

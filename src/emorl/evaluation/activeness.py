@@ -1,7 +1,7 @@
 """Activeness: how much the image changes when one dimension of one slot does. A disentangled code has few active ones.
 
 Dimension d is moved through its range in one slot of each image, chosen at random; its activeness is the variance of a
-pixel over the pictures that result, averaged over pixels, channels and images (deviation 40).
+pixel over the pictures that result, averaged over pixels, channels and images (Difference 40).
 """
 
 from __future__ import annotations

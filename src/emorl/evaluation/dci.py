@@ -19,7 +19,7 @@ from emorl.evaluation.segmentation import comparable, iou, true_sizes
 from emorl.models.base import Model
 from emorl.probability import noise_from, noise_per_image
 
-LEAST_PIXELS, LEAST_IOU = 50, 0.1  # an object, and its match, that are worth a look (deviation 38)
+LEAST_PIXELS, LEAST_IOU = 50, 0.1  # an object, and its match, that are worth a look (Difference 38)
 NOT_FACTORS = ("visibility", "visible_pixels")
 SPLIT_SEED = 5  # the authors'
 
@@ -33,7 +33,7 @@ class DCI:
     accuracy: float  # of discrete factors; NaN if there are none
     r2: float  # of continuous ones
     informativeness_published: (
-        float  # as the paper's table has it: a continuous factor counts 0 (deviation 37)
+        float  # as the paper's table has it: a continuous factor counts 0 (Difference 37)
     )
     importance: Array  # (D, factors)
     factors: tuple[str, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +13,8 @@ from emorl.data.base import SceneDataset
 from emorl.data.loading import in_order
 from emorl.errors import UserError
 from emorl.evaluation.segmentation import adjusted_rand_index, comparable, overlap_scores
-from emorl.models.base import Model, budget
-from emorl.probability import noise_from, noise_per_image, posterior_means
+from emorl.models.base import Model
+from emorl.probability import scene_noise
 from emorl.types import Outcome, Scene
 
 
@@ -84,18 +83,20 @@ def evaluate(
             f"The model takes images of {model.config.image_size} pixels a side; "
             f"{scenes.info.name} has {scenes.info.image_size}."
         )
-    tries = budget(tries, 1, minimum=1, name="The number of tries")
+    for name, number in (("tries", tries), ("seeds", seeds)):
+        if number < 1:
+            raise UserError(f"The number of {name} must be at least 1, not {number}.")
     device = next(model.parameters()).device
 
     def score(batch: Scene, indices: Sequence[int], seed: int) -> dict[str, Tensor]:
-        noise = noise_per_image([seed * 1_000_003 + index for index in indices])
-        with noise_from(noise), posterior_means() if means else nullcontext():
-            outcomes = [
-                model.infer(batch.image, num_slots=num_slots, num_steps=num_steps) for _ in range(tries)
-            ]
+        noise = scene_noise(seed, indices, means=means)
+        outcomes = [
+            model.infer(batch.image, num_slots=num_slots, num_steps=num_steps, noise=noise)
+            for _ in range(tries)
+        ]
         return best_of([score_batch(o, batch, has_masks=scenes.info.has_masks) for o in outcomes])
 
-    chosen = range(seed, seed + budget(seeds, 1, minimum=1, name="The number of seeds"))
+    chosen = range(seed, seed + seeds)
     batches = []
     for indices, batch in in_order(scenes, batch_size, limit=count):
         batch = batch.to(device)

@@ -17,7 +17,7 @@ from emorl.probability import noise_from, noise_per_image
 Row = dict[str, float]
 Progress = Callable[[int, int], None]
 # kl_hierarchical is what stage 1 pays for all layers, kl_refined what the last step pays for its own: the paper draws
-# the one at I = 0 and the other at I > 0 in one curve (deviation 20).
+# the one at I = 0 and the other at I > 0 in one curve (Difference 20).
 SCORES = ("ari", "mse", "kl_hierarchical", "kl_refined", "slots_used")
 
 

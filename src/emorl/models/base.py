@@ -1,47 +1,87 @@
-"""Model: the contract behind which training, evaluation, reports and the explorer see every system alike."""
+"""Model: the contract behind which training, evaluation, reports and experiments see every system alike."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from emorl.errors import UserError
-from emorl.nn.decoder import SpatialBroadcastDecoder
-from emorl.probability import posterior_means
-from emorl.types import Decomposition, Outcome
+from emorl.nn.decoder import SlotDecoder
+from emorl.nn.lattice import pixel_centres
+from emorl.probability import Noise, scene_noise
+from emorl.schedules import Schedule
+from emorl.types import Decomposition, Outcome, best_of
 
 
 class Model(nn.Module, ABC):
-    """Explains images by K slots. Training, evaluation, reports and the explorer know nothing more."""
+    """Explains images by K slots. Training, evaluation and reports know nothing more."""
 
     Config: ClassVar[type]  # the frozen dataclass that `build` turns into this model
-    config: Any  # an instance of it; has at least `image_size` and `num_slots`
-    decoder: SpatialBroadcastDecoder  # of slots
+    least_steps: ClassVar[int | None] = None  # of inference; None: it does not iterate
+    has_fixed_slots: ClassVar[bool] = False  # whether K cannot be another than in training
+    terms: ClassVar[
+        tuple[str, ...]
+    ]  # what every pass logs; beside them stand update_1, update_2, ... of iterations
+
+    config: Any  # an instance of Config; has at least `image_size` and `num_slots`
+    decoder: SlotDecoder
 
     @abstractmethod
     def forward(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+        self,
+        x: Tensor,
+        *,
+        num_slots: int | None = None,
+        num_steps: int | None = None,
+        trace: bool = False,
+        noise: Noise | None = None,
     ) -> Outcome:
         """Infers slots for `x` (B, 3, H, W) and scores them.
 
-        `None` means "as configured". A model raises UserError for a budget it cannot honour, e.g. Slot MLP asked for
-        another number of slots. With `trace`, intermediate beliefs are decoded into `steps` as well, at extra cost.
+        None means "as configured". A model raises UserError for a number of slots or steps it cannot have, see
+        `step_range` and `slot_range`. With `trace`, intermediate beliefs are decoded into `steps` as well, at extra
+        cost. Random numbers come from `noise`, by default from PyTorch's global generator.
         """
 
     @abstractmethod
-    def decode(self, slots: Tensor) -> Decomposition:
-        """Renders `slots` (B, K, D). Traversals, activeness and the explorer's sliders call this."""
+    def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        """Renders `slots` (B, K, D), as images with sides of `size` pixels instead of the model's own."""
+
+    @property
+    def title(self) -> str:
+        """The system's name in tables and messages."""
+        return type(self).__name__
+
+    @property
+    def step_range(self) -> tuple[int, int | None] | None:
+        """The fewest and the most steps of inference it can be asked for; None if it does not iterate."""
+        return None if self.least_steps is None else (self.least_steps, None)
+
+    @property
+    def slot_range(self) -> tuple[int, int | None]:
+        """The fewest and the most slots it can be asked for; None for any number."""
+        K = self.config.num_slots
+        return (K, K) if self.has_fixed_slots else (1, None)
+
+    @property
+    def schedules(self) -> dict[str, Schedule]:
+        """What changes with the training step, by the name of the buffer that holds its value."""
+        return {}
+
+    def follow(self, values: Mapping[str, float]) -> None:
+        """Sets the buffers of `schedules` to the values of this training step."""
+        for name, value in values.items():
+            self.get_buffer(name).fill_(value)
 
     def adapt(self, terms: Mapping[str, Tensor]) -> None:
         """Changes non-gradient state after an optimiser step; `terms` are means over the global batch."""
 
     def is_fully_used(self, num_steps: int | None) -> bool:
-        """Whether every parameter gets a gradient from a pass with this budget; data parallelism must know."""
+        """Whether every parameter gets a gradient from a pass with so many steps; data parallelism must know."""
         return True
 
     def compile_parts(self) -> None:
@@ -52,11 +92,17 @@ class Model(nn.Module, ABC):
         decoder.render = torch.compile(decoder.render, dynamic=False)  # type: ignore[method-assign]
 
     def infer(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+        self,
+        x: Tensor,
+        *,
+        num_slots: int | None = None,
+        num_steps: int | None = None,
+        trace: bool = False,
+        noise: Noise | None = None,
     ) -> Outcome:
         """`forward` without training: no graph survives the call."""
         with torch.no_grad():  # not inference_mode: refinement differentiates at test time
-            outcome: Outcome = self(x, num_slots=num_slots, num_steps=num_steps, trace=trace)
+            outcome: Outcome = self(x, num_slots=num_slots, num_steps=num_steps, trace=trace, noise=noise)
         return Outcome(outcome.loss.detach(), outcome.terms, tuple(step.detach() for step in outcome.steps))
 
     def decompose(
@@ -67,24 +113,45 @@ class Model(nn.Module, ABC):
         num_steps: int | None = None,
         sample: bool = False,
         tries: int = 1,
+        seed: int | None = None,
+        size: int | None = None,
     ) -> Decomposition:
         """Takes images `x` (B, 3, H, W), floats in [0, 1], apart into slots.
 
         Posteriors are taken at their means, so that `decode` of the slots is this very decomposition (but for the
         masks of MONet); with `sample` they are sampled, as in training and in the paper's scores. Slots start at
         random, and once in a while two of them go for one object: of several `tries` each image gets the one with the
-        smallest squared error.
+        smallest squared error. With a `seed` the result is always the same. `size` is the side of the pictures and
+        masks wanted, if not that of `x`; the "pixels" decoder paints them, others are enlarged.
         """
         if not x.is_floating_point() or (x.numel() and not (x.amin() >= 0 and x.amax() <= 1)):
             raise UserError(
                 f"Images are floats in [0, 1]; got {x.dtype} between {x.amin():g} and {x.amax():g}. "
                 "Divide 8-bit images by 255."
             )
-        tries = budget(tries, 1, minimum=1, name="The number of tries")
-        with nullcontext() if sample else posterior_means():
-            found = [self.infer(x, num_slots=num_slots, num_steps=num_steps).steps[-1] for _ in range(tries)]
+        if tries < 1:
+            raise UserError(f"The number of tries must be at least 1, not {tries}.")
+        noise = (
+            Noise(means=not sample) if seed is None else scene_noise(seed, range(len(x)), means=not sample)
+        )
+        budget = {"num_slots": num_slots, "num_steps": num_steps}
+        found = [self.infer(x, **budget, noise=noise).steps[-1] for _ in range(tries)]  # type: ignore[arg-type]
         errors = torch.stack([(one.image - x).square().mean(dim=(1, 2, 3)) for one in found])
-        return Decomposition.choose(found, errors.argmin(dim=0))
+        chosen = Decomposition.choose(found, best_of(errors))
+        if size is None or size == self.config.image_size:
+            return chosen
+        return self.decode(chosen.slots, size=size) if self.decoder.paints_anywhere else chosen.resized(size)
+
+    def rendered(self, decoded: tuple[Tensor, Tensor], slots: Tensor, size: int | None) -> Decomposition:
+        """The decomposition that log masks and components are; enlarged if the decoder cannot paint that size."""
+        log_masks, components = decoded
+        painted = Decomposition(log_masks.exp(), components, slots)
+        return painted if size is None or size == painted.masks.shape[-1] else painted.resized(size)
+
+    def places(self, size: int | None, like: Tensor) -> Tensor | None:
+        """The coordinates to decode for pictures with sides of `size` pixels; None where all pixels are the answer."""
+        is_own = size is None or size == self.config.image_size
+        return None if is_own or not self.decoder.paints_anywhere else pixel_centres(size, like)  # type: ignore[arg-type]
 
     def check_images(self, x: Tensor) -> None:
         """Raises UserError unless `x` is a batch of images of the size this model was built for."""
@@ -92,10 +159,22 @@ class Model(nn.Module, ABC):
         if x.ndim != 4 or tuple(x.shape[1:]) != (3, size, size):
             raise UserError(f"This model takes images of shape (B, 3, {size}, {size}); got {tuple(x.shape)}.")
 
+    def budget(self, num_slots: int | None, num_steps: int | None) -> tuple[int, int]:
+        """The numbers of slots and steps to use, as configured where None; 0 steps for a model without any.
 
-def budget(value: int | None, configured: int, *, minimum: int, name: str) -> int:
-    """Returns `value`, or `configured` for None; raises UserError below `minimum`."""
-    chosen = configured if value is None else value
-    if chosen < minimum:
-        raise UserError(f"{name} must be at least {minimum}, not {chosen}.")
-    return chosen
+        Raises UserError for what the model cannot have.
+        """
+        K = self.config.num_slots if num_slots is None else num_slots
+        least, most = self.slot_range
+        if most is not None and most != K:
+            raise UserError(f"{self.title} has the {most} slots it was trained with; it cannot have {K}.")
+        if least > K:
+            raise UserError(f"The number of slots must be at least {least}, not {K}.")
+        if self.step_range is None:
+            if num_steps is not None:
+                raise UserError(f"{self.title} does not iterate; leave the number of steps out.")
+            return K, 0
+        I: int = self.config.num_steps if num_steps is None else num_steps
+        if self.step_range[0] > I:
+            raise UserError(f"The number of steps must be at least {self.step_range[0]}, not {I}.")
+        return K, I

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from emorl.errors import UserError, check_numbers
 from emorl.geco import KLGecoConfig
-from emorl.models.base import Model, budget
+from emorl.models.base import Model
 from emorl.nn import initialise
 from emorl.nn.autoregressive import AutoregressivePrior, posterior_from, prior_from
 from emorl.nn.component import ComponentEncoder
@@ -23,10 +23,8 @@ from emorl.nn.decoder import SpatialBroadcastDecoder
 from emorl.nn.gated import GatedDecoder, GatedEncoder, Norm
 from emorl.nn.mlp import mlp
 from emorl.nn.stick_breaking import stick_breaking
-from emorl.probability import Gaussian, gaussian_nll, mixture_nll, pixel_mixture_nll
+from emorl.probability import LIKELIHOODS, Gaussian, Noise
 from emorl.types import Decomposition, Outcome
-
-LIKELIHOODS = {"gaussian": gaussian_nll, "mixture": mixture_nll, "pixel-mixture": pixel_mixture_nll}
 
 
 @dataclass(frozen=True)
@@ -70,6 +68,7 @@ class Genesis(Model):
     """Slots in a sequence, each aware of those before it: an ordered, generative model of scenes."""
 
     Config: ClassVar[type] = GenesisConfig
+    terms: ClassVar[tuple[str, ...]] = ("nll", "kl", "kl_mask", "kl_component", "kl_weight")
     config: GenesisConfig
 
     def __init__(self, config: GenesisConfig) -> None:
@@ -99,7 +98,7 @@ class Genesis(Model):
         if self.config.initialisation == "scaled":
             initialise.scaled(self)
             if self.config.shared:  # else masks pick pixels of two colours that slots mix, as in MONet
-                initialise.even(self.decoder.rest)
+                initialise.even(self.decoder)
         biases = [self.posterior.first.bias, self.posterior.head.bias]
         if self.component_encoder is not None:
             biases.append(self.component_encoder.mlp.get_parameter("2.bias"))
@@ -108,15 +107,20 @@ class Genesis(Model):
                 bias.chunk(2)[1].add_(self.config.scale_bias)
 
     def forward(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+        self,
+        x: Tensor,
+        *,
+        num_slots: int | None = None,
+        num_steps: int | None = None,
+        trace: bool = False,
+        noise: Noise | None = None,
     ) -> Outcome:
         self.check_images(x)
-        K = budget(num_slots, self.config.num_slots, minimum=1, name="The number of slots")
-        if num_steps is not None:
-            raise UserError("GENESIS does not iterate; leave the number of steps out.")
+        K, _ = self.budget(num_slots, num_steps)
+        noise = noise or Noise()
         learn = self.training and torch.is_grad_enabled()
 
-        q_m, z_m = self.posterior(self.encoder(x, learn=learn), K)
+        q_m, z_m = self.posterior(self.encoder(x, learn=learn), K, noise)
         log_masks = self.log_masks(z_m, learn=learn)
         # The authors estimate every KL by the sample that is decoded. Given the slots before it, each is known in
         # closed form: the same mean, less noise.
@@ -125,7 +129,7 @@ class Genesis(Model):
         if self.component_encoder is not None and self.component_prior is not None:
             q_c = posterior_from(self.component_encoder(x, log_masks))
             kls["kl_component"] = q_c.kl(prior_from(self.component_prior(z_m)))
-            slots, z_c = torch.cat([q_m.mu, q_c.mu], dim=-1), q_c.rsample()
+            slots, z_c = torch.cat([q_m.mu, q_c.mu], dim=-1), noise.sample(q_c)
         components = self.decoder.render(z_c).sigmoid()
 
         nll = self.likelihood(x, log_masks, components, self.config.likelihood_sigma)
@@ -144,12 +148,15 @@ class Genesis(Model):
         logits = self.mask_decoder(shares.flatten(0, 1), learn=learn)
         return stick_breaking(logits.unflatten(0, shares.shape[:2]))
 
-    def decode(self, slots: Tensor) -> Decomposition:
+    @property
+    def title(self) -> str:
+        return "GENESIS-S" if self.config.shared else "GENESIS"
+
+    def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
         z_m = slots[..., : self.config.mask_size]
         z_c = slots if self.config.shared else slots[..., self.config.mask_size :]
-        return Decomposition(
-            self.log_masks(z_m, learn=False).exp(), self.decoder.render(z_c).sigmoid(), slots
-        )
+        decoded = self.log_masks(z_m, learn=False), self.decoder.render(z_c).sigmoid()
+        return self.rendered(decoded, slots, size)
 
     def adapt(self, terms: Mapping[str, Tensor]) -> None:
         self.geco.update(terms["nll"])
@@ -167,13 +174,13 @@ class AutoregressivePosterior(nn.Module):
         self.lstm = nn.LSTMCell(feature_size + slot_size, state_size)
         self.head = nn.Linear(state_size, 2 * slot_size)
 
-    def forward(self, features: Tensor, num_slots: int) -> tuple[Gaussian, Tensor]:
+    def forward(self, features: Tensor, num_slots: int, noise: Noise) -> tuple[Gaussian, Tensor]:
         """Returns the posterior of each slot and the samples (B, K, D) that those after it are given."""
         q = [posterior_from(self.first(features))]
-        z, state = [q[0].rsample()], None
+        z, state = [noise.sample(q[0])], None
         for _ in range(num_slots - 1):
             state = self.lstm(torch.cat([features, z[-1]], dim=-1), state)
             q.append(posterior_from(self.head(state[0])))
-            z.append(q[-1].rsample())
+            z.append(noise.sample(q[-1]))
         mu, sigma = torch.stack([q_k.mu for q_k in q], dim=1), torch.stack([q_k.sigma for q_k in q], dim=1)
         return Gaussian(mu, sigma), torch.stack(z, dim=1)

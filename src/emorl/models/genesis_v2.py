@@ -18,14 +18,14 @@ from torch import Tensor, nn
 
 from emorl.errors import UserError, check_numbers
 from emorl.geco import KLGecoConfig
-from emorl.models.base import Model, budget
+from emorl.models.base import Model
+from emorl.models.parts import DecoderConfig
 from emorl.nn.autoregressive import AutoregressivePrior, posterior_from
-from emorl.nn.decoder import SpatialBroadcastDecoder
 from emorl.nn.mlp import mlp
 from emorl.nn.position import PositionProjection, coordinate_grid
 from emorl.nn.stick_breaking import recursive_stick_breaking
 from emorl.nn.unet import UNet, block
-from emorl.probability import Gaussian, gaussian_nll, mask_kl, mixture_nll
+from emorl.probability import LIKELIHOODS, Gaussian, Noise, mask_kl
 from emorl.types import Decomposition, Outcome
 
 GROUPS = 8  # of channels, in every norm
@@ -42,9 +42,8 @@ class GenesisV2Config:
     channels: int = 64  # of the U-Net and of the heads on it, a multiple of 8
     embedding_size: int = 8  # of a pixel's colour code; the last two are where it is
     kernel: Kernel = "gaussian"  # how the share of a seed falls with the distance of codes
-    decoder: Literal["normed", "lean"] = "normed"  # layout, see nn/decoder.py
-    decoder_channels: int | None = None  # None: the layout's own width
-    frequencies: int = 0  # of positions in features and "lean", per axis; 0, as published: not in features
+    decoder: DecoderConfig = field(default_factory=lambda: DecoderConfig("normed"))
+    frequencies: int = 0  # of the positions that features are told, per axis; 0, as published: they are not
     hidden_size: int = 256  # of the prior's LSTM
     likelihood: Literal["gaussian", "mixture"] = "mixture"  # one Gaussian around the sum, or one per slot
     likelihood_sigma: float = 0.7  # scale of those Gaussians
@@ -61,11 +60,9 @@ class GenesisV2Config:
             "model", self, image_size=16, num_slots=1, slot_size=1, channels=GROUPS, embedding_size=2, frequencies=0,
             hidden_size=1, mask_weight=0, positive=("likelihood_sigma",),
         )  # fmt: skip
-        if self.decoder_channels is not None:
-            check_numbers("model", self, decoder_channels=1)
         widths = {"channels": self.channels}
-        if self.decoder == "normed":
-            widths["decoder_channels"] = self.decoder_channels or GROUPS
+        if self.decoder.layout == "normed":
+            widths["decoder.channels"] = self.decoder.channels or GROUPS
         for name, width in widths.items():
             if width % GROUPS:
                 raise UserError(f"model.{name} must be a multiple of {GROUPS}, not {width}.")
@@ -75,6 +72,7 @@ class GenesisV2(Model):
     """Symmetric clusters without iterations, whose slots come in the order in which seeds are drawn."""
 
     Config: ClassVar[type] = GenesisV2Config
+    terms: ClassVar[tuple[str, ...]] = ("nll", "kl", "mask_kl", "kl_weight")
     config: GenesisV2Config
 
     def __init__(self, config: GenesisV2Config) -> None:
@@ -90,31 +88,30 @@ class GenesisV2(Model):
         self.feature_head = nn.Sequential(block(C, C, GROUPS), nn.Conv2d(C, 2 * C, 1))
         self.posterior = nn.Sequential(nn.LayerNorm(2 * C), mlp(2 * C, 2 * C, 2 * D, activation=nn.ReLU))
         self.prior = AutoregressivePrior(D, hidden_size=config.hidden_size)
-        self.decoder = SpatialBroadcastDecoder(
-            config.decoder,
-            image_size=config.image_size,
-            slot_size=D,
-            channels=config.decoder_channels,
-            frequencies=config.frequencies,
-        )
-        self.likelihood = {"gaussian": gaussian_nll, "mixture": mixture_nll}[config.likelihood]
+        self.decoder = config.decoder.build(image_size=config.image_size, slot_size=D)
+        self.likelihood = LIKELIHOODS[config.likelihood]
         with torch.no_grad():
             self.posterior.get_parameter("1.2.bias")[D:] += config.scale_bias
         self.geco = config.geco.build(image_size=config.image_size, sigma=config.likelihood_sigma)
 
     def forward(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+        self,
+        x: Tensor,
+        *,
+        num_slots: int | None = None,
+        num_steps: int | None = None,
+        trace: bool = False,
+        noise: Noise | None = None,
     ) -> Outcome:
         self.check_images(x)
-        K = budget(num_slots, self.config.num_slots, minimum=1, name="The number of slots")
-        if num_steps is not None:
-            raise UserError("GENESIS-V2 does not iterate; leave the number of steps out.")
+        K, _ = self.budget(num_slots, num_steps)
+        noise = noise or Noise()
         features = self.unet(x)
-        log_clusters = self.clustering(self.segmentation_head(features), K)
+        log_clusters = self.clustering(self.segmentation_head(features), K, noise)
         if self.position is not None:  # what is averaged over a cluster should tell where it is
             features = features + self.position(*features.shape[-2:])
         q = posterior_from(self.posterior(pool(self.feature_head(features), log_clusters.exp())))
-        z = q.rsample()
+        z = noise.sample(q)
         log_masks, components = self.decoder(z)
 
         nll = self.likelihood(x, log_masks, components, self.config.likelihood_sigma)
@@ -130,9 +127,12 @@ class GenesisV2(Model):
         steps = (replace(answer, masks=clusters), answer) if trace else (answer,)
         return Outcome(loss.mean(), {name: term.detach() for name, term in terms.items()}, steps)
 
-    def decode(self, slots: Tensor) -> Decomposition:
-        log_masks, components = self.decoder(slots)
-        return Decomposition(log_masks.exp(), components, slots)
+    @property
+    def title(self) -> str:
+        return "GENESIS-V2"
+
+    def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        return self.rendered(self.decoder(slots, self.places(size, slots)), slots, size)
 
     def adapt(self, terms: Mapping[str, Tensor]) -> None:
         self.geco.update(terms["nll"])
@@ -171,11 +171,11 @@ class InstanceColouring(nn.Module):
         E, H, W = codes.shape[1:]
         return codes + F.pad(coordinate_grid(H, W, like=codes), (0, 0, 0, 0, E - 2, 0))
 
-    def forward(self, features: Tensor, num_slots: int) -> Tensor:
+    def forward(self, features: Tensor, num_slots: int, noise: Noise) -> Tensor:
         """Returns log masks (B, K, 1, H, W). The draw of seeds stays random where posteriors give their means."""
         codes = self.codes(features)
         # One number per pixel for all seeds; uniform, like the authors', from the one source of noise.
-        order = torch.special.ndtr(Gaussian.standard(codes[:, :1]).rsample(always=True))
+        order = torch.special.ndtr(noise.start(Gaussian.standard(codes[:, :1])))
 
         def share(log_scope: Tensor) -> Tensor:
             seed = (order * log_scope.exp()).flatten(1).argmax(dim=1)

@@ -6,8 +6,8 @@ what each slot paints and how well that explains the image, pixel by pixel.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -15,16 +15,16 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from emorl.errors import check_numbers
-from emorl.geco import Ramp
-from emorl.models.base import Model, budget
+from emorl.models.base import Model
+from emorl.models.iodine_inputs import CHANNELS, NORMED, PixelLikelihood, refinement_inputs
+from emorl.models.parts import DecoderConfig
 from emorl.nn import initialise
-from emorl.nn.decoder import SpatialBroadcastDecoder
-from emorl.nn.evidence import CHANNELS, NORMED, PixelLikelihood, evidence
 from emorl.nn.gradient import value_and_gradient
 from emorl.nn.mlp import mlp
 from emorl.nn.position import coordinate_grid, cosine_grid
 from emorl.nn.recurrent import LSTM
-from emorl.probability import Gaussian, full
+from emorl.probability import Gaussian, Noise, as_float32
+from emorl.schedules import Schedule
 from emorl.types import Decomposition, Outcome
 
 State = tuple[Tensor, Tensor]
@@ -42,9 +42,7 @@ class IODINEConfig:
     likelihood_sigma: float = 0.1  # scale; the published code has 0.03 with "logistic"
     bounded: bool = False  # colours through a sigmoid; the published ones are any number
     prior_variance: float = 1.0  # the published code has softplus(0) = 0.693
-    decoder: Literal["same-3x3", "same-5x5", "lean"] = "same-3x3"  # layout, see nn/decoder.py
-    decoder_channels: int | None = None  # None: the layout's own width
-    frequencies: int = 8  # of the positions that "lean" knows, per axis; the others know plain coordinates
+    decoder: DecoderConfig = field(default_factory=lambda: DecoderConfig("same-3x3"))
     refine_channels: int = 64  # of the convolutions that look at pixels
     refine_layers: int = 4  # each halves the resolution
     refine_kernel: int = 3
@@ -58,47 +56,40 @@ class IODINEConfig:
     legacy_constants: bool = False  # as published: a constant beside slots, one beside pixels, one beside λ
     initialisation: Literal["official", "scaled"] = "official"  # Sonnet's defaults, or He and Xavier
     scale_bias: float = 0.0  # what each refinement adds to the unconstrained scale at the start
-    kl_weight: float = 1.0  # β, at the end of the ramp if there is one
-    kl_start: float | None = None  # β at the beginning; None: kl_weight throughout
-    kl_ramp: tuple[int, int] = (0, 1000)  # steps between which β goes from kl_start to kl_weight
+    kl_weight: Schedule = Schedule.parse(1)  # β
 
     def __post_init__(self) -> None:
         check_numbers(
-            "model", self, image_size=5, num_slots=1, slot_size=1, num_steps=1, frequencies=0, refine_channels=1,
-            refine_layers=1, refine_kernel=1, lstm_size=0, kl_weight=0,
+            "model", self, image_size=5, num_slots=1, slot_size=1, num_steps=1, refine_channels=1,
+            refine_layers=1, refine_kernel=1, lstm_size=0,
             positive=("likelihood_sigma", "prior_variance"),
         )  # fmt: skip
-        if self.decoder_channels is not None:
-            check_numbers("model", self, decoder_channels=1)
 
 
 class IODINE(Model):
     """K symmetric slots that start alike, are told apart by a sample, and refined T times."""
 
     Config: ClassVar[type] = IODINEConfig
+    least_steps: ClassVar[int | None] = 1
+    terms: ClassVar[tuple[str, ...]] = ("nll", "kl")
     config: IODINEConfig
+    kl_weight: Tensor
 
     def __init__(self, config: IODINEConfig) -> None:
         super().__init__()
         self.config = config
         self.lam0 = nn.Parameter(torch.empty(2 * config.slot_size))
-        self.decoder = SpatialBroadcastDecoder(
-            config.decoder,
-            image_size=config.image_size,
-            slot_size=config.slot_size + config.legacy_constants,
-            channels=config.decoder_channels,
-            frequencies=config.frequencies,
-        )
+        slot_size = config.slot_size + config.legacy_constants
+        self.decoder = config.decoder.build(image_size=config.image_size, slot_size=slot_size)
         self.likelihood = PixelLikelihood(config.likelihood, config.likelihood_sigma)
         self.refine = RefinementNetwork(config, self.likelihood)
-        self.kl_ramp = None
-        if config.kl_start is not None:
-            self.kl_ramp = Ramp(config.kl_start, config.kl_weight, config.kl_ramp)
+        self.register_buffer("kl_weight", torch.tensor(config.kl_weight.final))
         self.initialise()
 
     def initialise(self) -> None:
         start = initialise.sonnet if self.config.initialisation == "official" else initialise.scaled
         start(self.decoder, self.refine)
+        self.decoder.initialise()
         if self.refine.lstm is not None and self.config.initialisation == "official":
             gates = self.refine.lstm.gates
             initialise.truncated_normal(gates.bias, inputs=gates.in_features)
@@ -107,12 +98,17 @@ class IODINE(Model):
         nn.init.constant_(self.refine.head.bias[self.config.slot_size :], self.config.scale_bias)
 
     def forward(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+        self,
+        x: Tensor,
+        *,
+        num_slots: int | None = None,
+        num_steps: int | None = None,
+        trace: bool = False,
+        noise: Noise | None = None,
     ) -> Outcome:
         self.check_images(x)
-        K = budget(num_slots, self.config.num_slots, minimum=1, name="The number of slots")
-        T = budget(num_steps, self.config.num_steps, minimum=1, name="The number of refinement steps")
-        training, beta = torch.is_grad_enabled(), self.beta
+        K, T = self.budget(num_slots, num_steps)
+        noise, training, beta = noise or Noise(), torch.is_grad_enabled(), self.kl_weight
         lam, state = self.lam0.expand(len(x), K, -1), None
         loss, steps, updates = x.new_zeros(()), [], {}
         for t, weight in enumerate(refinement_weights(T)):
@@ -120,7 +116,7 @@ class IODINE(Model):
                 # There each step starts a new graph, so memory does not grow with T.
                 lam = lam if training else lam.detach().requires_grad_()
                 q = Gaussian.from_params(lam)
-                z = q.rsample(always=t == 0)  # the first sample tells slots apart
+                z = noise.start(q) if t == 0 else noise.sample(q)
                 kl = q.kl(Gaussian(torch.zeros_like(z), z.new_full(z.shape, self.config.prior_variance**0.5)))
                 total, nll, *picture = self.reconstruct(x, z, trained=training and weight > 0, is_last=t == T)
                 loss_t = total + beta * kl.sum()
@@ -133,7 +129,7 @@ class IODINE(Model):
                 delta, state = self.refine(self.look(x, z, *picture), lam, gradient, state)
                 lam = lam + delta
                 updates[f"update_{t + 1}"] = delta.detach().flatten(1).norm(dim=1)
-        terms = {"nll": nll, "kl_refined": kl.detach(), "kl_weight": beta, **updates}
+        terms = {"nll": nll, "kl": kl.detach(), **updates}
         return Outcome(loss / len(x), terms, tuple(steps))
 
     def reconstruct(
@@ -144,21 +140,25 @@ class IODINE(Model):
         Only the sum can be differentiated: with respect to the decoder too where the loss counts, to `z` alone where
         it only guides refinement, and not at all where nothing follows.
         """
-        gradients: list[Tensor] = []
+        parameters = self.decoder.parameters() if trained else ()
+        needed = trained or not is_last
+        explain = partial(self.explain, x, needed)
+        return value_and_gradient(explain, z, parameters, needed=needed)  # type: ignore[return-value]
 
-        def f(z: Tensor) -> tuple[Tensor, Tensor]:
-            painted = self.paint(z)
-            if painted.requires_grad:
-                painted.register_hook(gradients.append)  # on the way to dL/dz anyway
-            return -self.likelihood(x, painted).sum(dim=(1, 2, 3)), painted
+    def explain(self, x: Tensor, needs_gradient: bool, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Decodes `z`. Returns its NLL per image, what slots paint, and the gradient of the NLL with respect to that.
 
-        if is_last and not trained:
-            with torch.no_grad():
-                nll, painted = f(z)
-            return nll.sum(), nll, painted, torch.zeros_like(painted)
-        parameters = [p for p in self.decoder.parameters() if p.requires_grad and trained]
-        total, nll, painted = value_and_gradient(f, z, parameters)
-        return total, nll, painted, gradients[0]
+        The gradient is on the way to that of `z`, but autograd does not keep it. Likelihoods are cheap beside
+        decoders, so it is computed on its own; it is zero where nobody asks for it.
+        """
+        painted = self.paint(z)
+        nll = -self.likelihood(x, painted).sum(dim=(1, 2, 3))
+        if not needs_gradient:
+            return nll, painted, torch.zeros_like(painted)
+        with torch.enable_grad():
+            seen = painted.detach().requires_grad_()
+            (gradient,) = torch.autograd.grad(-self.likelihood(x, seen).sum(), seen)
+        return nll, painted, gradient
 
     def look(self, x: Tensor, z: Tensor, painted: Tensor, gradient: Tensor) -> Tensor:
         """Returns what refinement makes of the pictures that `z` has `painted`, (B, K, C).
@@ -176,27 +176,23 @@ class IODINE(Model):
         seen: Tensor = checkpoint(f, z, use_reentrant=False, preserve_rng_state=False)
         return seen
 
-    def paint(self, z: Tensor) -> Tensor:
+    def paint(self, z: Tensor, coordinates: Tensor | None = None) -> Tensor:
         """Returns the colours and the mask logit of each slot's picture, (B, K, 4, H, W)."""
         if self.config.legacy_constants:
             z = torch.cat([z, z.new_full((*z.shape[:2], 1), 5.0)], dim=-1)
-        painted = self.decoder.render(z)
+        painted = self.decoder.render(z, coordinates)
         if not self.config.bounded:
             return painted
         colours, logits = painted.split([3, 1], dim=2)
         return torch.cat([colours.sigmoid(), logits], dim=2)
 
-    def decode(self, slots: Tensor) -> Decomposition:
-        return shown(self.paint(slots), slots)
+    def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        painted = shown(self.paint(slots, self.places(size, slots)), slots)
+        return painted if size in (None, painted.masks.shape[-1]) else painted.resized(size)
 
     @property
-    def beta(self) -> Tensor:
-        """What multiplies the KL."""
-        return self.lam0.new_tensor(self.config.kl_weight) if self.kl_ramp is None else self.kl_ramp.value
-
-    def adapt(self, terms: Mapping[str, Tensor]) -> None:
-        if self.kl_ramp is not None:
-            self.kl_ramp.update()
+    def schedules(self) -> dict[str, Schedule]:
+        return {"kl_weight": self.config.kl_weight}
 
 
 def refinement_weights(T: int) -> list[float]:
@@ -239,7 +235,7 @@ class RefinementNetwork(nn.Module):
     def look(self, x: Tensor, painted: Tensor, gradient: Tensor) -> Tensor:
         """Sums up how what each slot has `painted` (B, K, 4, H, W) explains `x`, as a vector. Returns (B, K, C)."""
         B, K, _, H, W = painted.shape
-        seen = evidence(x, painted, gradient, self.likelihood)
+        seen = refinement_inputs(x, painted, gradient, self.likelihood)
         for name, norm in self.norms.items():
             seen[name] = norm(seen[name].flatten(0, 1)).unflatten(0, seen[name].shape[:2])
         seen["coordinates"] = self.coordinates(H, W, like=x).unsqueeze(1)
@@ -262,5 +258,5 @@ class RefinementNetwork(nn.Module):
         if self.lstm is not None:
             state = self.lstm(hidden, state)
             hidden = state[0]
-        delta = full(self.head(hidden))
+        delta = as_float32(self.head(hidden))
         return delta, state

@@ -2,25 +2,25 @@
 
 B images, K slots of size D. The attention network's masks m enter the likelihood and are the answer's masks, which the
 published scores are computed from; the VAE also predicts them (m~), and a KL pulls the two together. Slots are rendered
-with m~, for attention is lost on them.
+with m~, because they do not hold what the attention network saw.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from emorl.errors import UserError, check_numbers
-from emorl.models.base import Model, budget
+from emorl.errors import check_numbers
+from emorl.models.base import Model
+from emorl.models.parts import DecoderConfig
 from emorl.nn import initialise
 from emorl.nn.component import ComponentEncoder
-from emorl.nn.decoder import SpatialBroadcastDecoder
 from emorl.nn.stick_breaking import recursive_stick_breaking
 from emorl.nn.unet import UNet
-from emorl.probability import Gaussian, mask_kl, mixture_nll, pixel_mixture_nll
+from emorl.probability import LIKELIHOODS, Gaussian, Noise, mask_kl
 from emorl.types import Decomposition, Outcome
 
 
@@ -33,9 +33,7 @@ class MONetConfig:
     slot_size: int = 16  # D
     attention_channels: int = 32  # of the U-Net; twice as many at small sizes
     encoder_channels: int = 32  # of the first two convolutions; twice as many in the last two
-    decoder: Literal["component", "lean"] = "component"  # layout, see nn/decoder.py
-    decoder_channels: int | None = None  # None: the layout's own width
-    frequencies: int = 0  # of sines and cosines in the "lean" decoder's positions, per axis
+    decoder: DecoderConfig = field(default_factory=lambda: DecoderConfig("component"))
     likelihood: Literal["mixture", "pixel-mixture"] = "mixture"  # of channels, as published, or of pixels
     background_sigma: float = 0.06  # scale of the first slot's likelihood: it explains what is easy
     foreground_sigma: float = 0.1  # of the other slots'
@@ -47,16 +45,15 @@ class MONetConfig:
     def __post_init__(self) -> None:
         check_numbers(
             "model", self, image_size=16, num_slots=1, slot_size=1, attention_channels=1, encoder_channels=1,
-            frequencies=0, kl_weight=0, mask_weight=0, positive=("background_sigma", "foreground_sigma"),
+            kl_weight=0, mask_weight=0, positive=("background_sigma", "foreground_sigma"),
         )  # fmt: skip
-        if self.decoder_channels is not None:
-            check_numbers("model", self, decoder_channels=1)
 
 
 class MONet(Model):
     """Ordered slots without iterations: a slot's mask depends on what the slots before it have left."""
 
     Config: ClassVar[type] = MONetConfig
+    terms: ClassVar[tuple[str, ...]] = ("nll", "kl", "mask_kl")
     config: MONetConfig
 
     def __init__(self, config: MONetConfig) -> None:
@@ -67,31 +64,31 @@ class MONet(Model):
         self.encoder = ComponentEncoder(
             config.image_size, 2 * config.slot_size, channels=config.encoder_channels
         )
-        self.decoder = SpatialBroadcastDecoder(
-            config.decoder,
-            image_size=config.image_size,
-            slot_size=config.slot_size,
-            channels=config.decoder_channels,
-            frequencies=config.frequencies,
-        )
-        self.likelihood = {"mixture": mixture_nll, "pixel-mixture": pixel_mixture_nll}[config.likelihood]
+        self.decoder = config.decoder.build(image_size=config.image_size, slot_size=config.slot_size)
+        self.likelihood = LIKELIHOODS[config.likelihood]
         if config.initialisation == "scaled":
             initialise.scaled(self.encoder, self.decoder)
-            initialise.even(self.decoder.rest)  # else attention picks pixels of two colours that slots mix
+            initialise.even(self.decoder)
+            self.decoder.initialise()
         with torch.no_grad():
             self.encoder.mlp.get_parameter("2.bias")[config.slot_size :] += config.scale_bias
 
     def forward(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+        self,
+        x: Tensor,
+        *,
+        num_slots: int | None = None,
+        num_steps: int | None = None,
+        trace: bool = False,
+        noise: Noise | None = None,
     ) -> Outcome:
         self.check_images(x)
-        K = budget(num_slots, self.config.num_slots, minimum=1, name="The number of slots")
-        if num_steps is not None:
-            raise UserError("MONet does not iterate; leave the number of steps out.")
+        K, _ = self.budget(num_slots, num_steps)
+        noise = noise or Noise()
         log_masks = self.attend(x, K)
         mu, log_sigma = self.encoder(x, log_masks).chunk(2, dim=-1)
         q = Gaussian(mu, log_sigma.exp())
-        log_decoded, components = self.decoder(q.rsample())
+        log_decoded, components = self.decoder(noise.sample(q))
         terms = {
             "nll": self.likelihood(x, log_masks, components, self.sigmas(K)),
             "kl": q.kl(Gaussian.standard(mu)),
@@ -115,9 +112,8 @@ class MONet(Model):
         scales = [self.config.background_sigma] + [self.config.foreground_sigma] * (num_slots - 1)
         return self.share.weight.new_tensor(scales)[:, None, None, None]
 
-    def decode(self, slots: Tensor) -> Decomposition:
-        log_masks, components = self.decoder(slots)
-        return Decomposition(log_masks.exp(), components, slots)
+    def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        return self.rendered(self.decoder(slots, self.places(size, slots)), slots, size)
 
     def is_fully_used(self, num_steps: int | None) -> bool:
         return self.config.num_slots > 1

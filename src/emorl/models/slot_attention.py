@@ -9,12 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from emorl.errors import check_numbers
-from emorl.models.base import budget
 from emorl.models.slot_autoencoder import SlotAutoencoder, SlotAutoencoderConfig
 from emorl.nn import initialise
 from emorl.nn.attention import SetAttention
 from emorl.nn.mlp import mlp
-from emorl.probability import Gaussian
+from emorl.probability import Gaussian, Noise
 from emorl.types import Outcome
 
 
@@ -36,13 +35,14 @@ class SlotAttention(SlotAutoencoder):
     """K slots from one distribution, refined by rounds of attention: symmetric, without a latent prior."""
 
     Config: ClassVar[type] = SlotAttentionConfig
+    least_steps: ClassVar[int | None] = 1
     config: SlotAttentionConfig
 
     def __init__(self, config: SlotAttentionConfig) -> None:
         super().__init__(config)
         D = config.slot_size
         self.mu, self.log_sigma = nn.Parameter(torch.empty(1, D)), nn.Parameter(torch.empty(1, D))
-        self.attention = SetAttention(config.encoder_channels, D, norm_inputs=True)
+        self.attention = SetAttention(config.encoder.channels, D, norm_inputs=True)
         self.gru = nn.GRUCell(D, D)
         self.norm = nn.LayerNorm(D)
         self.mlp = mlp(D, config.hidden_size, D, activation=nn.ReLU)
@@ -52,8 +52,9 @@ class SlotAttention(SlotAutoencoder):
         is_scaled = self.config.initialisation == "scaled"
         initialise.keras(self)
         if is_scaled:
-            initialise.scaled(self.encoder.convolutions, self.decoder.first, self.decoder.rest)
-            initialise.even(self.decoder.rest)
+            initialise.scaled(self.encoder.convolutions, *self.decoder.painters)
+            initialise.even(self.decoder)
+            self.decoder.initialise()
         nn.init.xavier_uniform_(self.mu)
         nn.init.xavier_uniform_(self.log_sigma)
         if is_scaled:
@@ -65,15 +66,20 @@ class SlotAttention(SlotAutoencoder):
                 self.log_sigma.sub_(1.6)  # a fifth: the GRU carries this noise along with what it reads
 
     def forward(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+        self,
+        x: Tensor,
+        *,
+        num_slots: int | None = None,
+        num_steps: int | None = None,
+        trace: bool = False,
+        noise: Noise | None = None,
     ) -> Outcome:
         self.check_images(x)
-        K = budget(num_slots, self.config.num_slots, minimum=1, name="The number of slots")
-        T = budget(num_steps, self.config.num_steps, minimum=1, name="The number of attention iterations")
+        K, T = self.budget(num_slots, num_steps)
         keys, values = self.attention.keys_and_values(self.encoder(x))
         side = self.encoder.grid(self.config.image_size)
         shape = (len(x), K, self.config.slot_size)
-        slots = Gaussian(self.mu.expand(shape), self.log_sigma.exp().expand(shape)).rsample(always=True)
+        slots = (noise or Noise()).start(Gaussian(self.mu.expand(shape), self.log_sigma.exp().expand(shape)))
         steps = []
         for t in range(1, T + 1):
             update, alpha = self.attention(keys, values, slots)

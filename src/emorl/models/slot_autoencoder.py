@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from emorl.errors import check_numbers
 from emorl.models.base import Model
-from emorl.nn.decoder import SpatialBroadcastDecoder
-from emorl.nn.encoder import ImageEncoder
+from emorl.models.parts import DecoderConfig, EncoderConfig, check_block
+from emorl.nn.lattice import draw_lattice
 from emorl.types import Decomposition
 
 
@@ -21,51 +22,48 @@ class SlotAutoencoderConfig:
     image_size: int = 128  # side of the square images
     num_slots: int = 7  # K
     slot_size: int = 64  # D
-    encoder_channels: int = 64
-    encoder_stride: int = 1  # of the first convolution; 2 makes attention four times cheaper
-    decoder: Literal["padded", "deconv", "lean", "leaner"] = "deconv"  # layout, see nn/decoder.py
-    decoder_channels: int | None = None  # None: the layout's own width
-    position: Literal["ramps", "fourier"] = "ramps"  # the published one, or sines and cosines beside it
-    frequencies: int = 8  # of "fourier", per axis
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    decoder: DecoderConfig = field(default_factory=lambda: DecoderConfig("deconv"))
+    block: int = 1  # train on one pixel of each block x block, drawn anew (nn/lattice.py); needs "pixels"
 
     def __post_init__(self) -> None:
-        check_numbers(
-            "model", self, image_size=5, num_slots=1, slot_size=1, encoder_channels=1, encoder_stride=1, frequencies=1
-        )  # fmt: skip
-        if self.decoder_channels is not None:
-            check_numbers("model", self, decoder_channels=1)
+        check_numbers("model", self, image_size=5, num_slots=1, slot_size=1, block=1)
+        check_block("model.block", self.block, self.decoder)
 
 
 class SlotAutoencoder(Model):
     """An encoder of tokens, a decoder of slots, and the squared error between image and reconstruction."""
 
+    terms: ClassVar[tuple[str, ...]] = ("error",)
     config: SlotAutoencoderConfig
 
     def __init__(self, config: SlotAutoencoderConfig) -> None:
         super().__init__()
         self.config = config
-        frequencies = config.frequencies if config.position == "fourier" else 0
-        self.encoder = ImageEncoder(
-            config.encoder_channels, stride=config.encoder_stride, frequencies=frequencies
-        )
-        self.decoder = SpatialBroadcastDecoder(
-            config.decoder,
-            image_size=config.image_size,
-            slot_size=config.slot_size,
-            channels=config.decoder_channels,
-            frequencies=frequencies,
-        )
+        self.encoder = config.encoder.build()
+        self.decoder = config.decoder.build(image_size=config.image_size, slot_size=config.slot_size)
 
     def reconstruct(self, x: Tensor, slots: Tensor) -> tuple[Tensor, Decomposition]:
-        """Returns the squared error of each image, on the scale from -1 to 1, and the decoding."""
-        log_masks, colours = self.decoder.unbounded(slots)
-        error = (2 * x - 1 - (log_masks.exp() * colours).sum(dim=1)).square().mean(dim=(1, 2, 3))
-        return error, painted(log_masks, colours, slots)
+        """Returns the squared error of each image, on the scale from -1 to 1, and the decoding.
 
-    def decode(self, slots: Tensor) -> Decomposition:
-        return painted(*self.decoder.unbounded(slots), slots)
+        Training looks at a lattice of pixels, if configured.
+        """
+        size, block = self.config.image_size, self.config.block
+        if block > 1 and torch.is_grad_enabled():
+            lattice = draw_lattice(size, block, x.device)
+            log_masks, colours = self.decoder.unbounded(slots, lattice.coordinates)
+            x, weights = lattice.of(x), lattice.weights / size**2
+        else:
+            log_masks, colours = self.decoder.unbounded(slots)
+            weights = x.new_full((size, size), 1 / size**2)
+        squares = (2 * x - 1 - (log_masks.exp() * colours).sum(dim=1)).square().mean(dim=1)
+        return (squares * weights).sum(dim=(1, 2)), self.rendered((log_masks, to_unit(colours)), slots, None)
+
+    def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        log_masks, colours = self.decoder.unbounded(slots, self.places(size, slots))
+        return self.rendered((log_masks, to_unit(colours)), slots, size)
 
 
-def painted(log_masks: Tensor, colours: Tensor, slots: Tensor) -> Decomposition:
-    """Colours on the scale from -1 to 1, not bounded by it, become a decomposition."""
-    return Decomposition(log_masks.exp(), ((colours + 1) / 2).clamp(0, 1), slots)
+def to_unit(colours: Tensor) -> Tensor:
+    """Colours on the scale from -1 to 1, not bounded by it, on the scale from 0 to 1."""
+    return ((colours + 1) / 2).clamp(0, 1)

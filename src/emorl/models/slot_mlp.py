@@ -8,11 +8,11 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from emorl.errors import UserError, check_numbers
+from emorl.errors import check_numbers
 from emorl.models.slot_autoencoder import SlotAutoencoder, SlotAutoencoderConfig
 from emorl.nn import initialise
 from emorl.nn.mlp import mlp
-from emorl.probability import full
+from emorl.probability import Noise, as_float32
 from emorl.types import Outcome
 
 GRID = 16  # side that tokens are resized to, so that the first layer does not grow with the image
@@ -33,25 +33,28 @@ class SlotMLP(SlotAutoencoder):
     """Ordered slots: not symmetric, K fixed in training. It is expected to do badly."""
 
     Config: ClassVar[type] = SlotMLPConfig
+    has_fixed_slots: ClassVar[bool] = True
     config: SlotMLPConfig
 
     def __init__(self, config: SlotMLPConfig) -> None:
         super().__init__(config)
-        C, H = config.encoder_channels, config.hidden_size
+        C, H = config.encoder.channels, config.hidden_size
         self.mlp = mlp(GRID * GRID * C, H, H, config.num_slots * config.slot_size, activation=nn.ReLU)
         initialise.keras(self)
 
     def forward(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+        self,
+        x: Tensor,
+        *,
+        num_slots: int | None = None,
+        num_steps: int | None = None,
+        trace: bool = False,
+        noise: Noise | None = None,
     ) -> Outcome:
         self.check_images(x)
-        K = self.config.num_slots
-        if num_slots not in (None, K):
-            raise UserError(f"Slot MLP has the {K} slots it was trained with; it cannot have {num_slots}.")
-        if num_steps is not None:
-            raise UserError("Slot MLP does not iterate; leave the number of steps out.")
+        K, _ = self.budget(num_slots, num_steps)
         side = self.encoder.grid(self.config.image_size)
-        tokens = full(self.encoder(x)).mT.unflatten(-1, (side, side))  # CPUs do not resize bf16
+        tokens = as_float32(self.encoder(x)).mT.unflatten(-1, (side, side))  # CPUs do not resize bf16
         tokens = F.interpolate(tokens, size=(GRID, GRID), mode="bilinear", antialias=True)
         slots = self.mlp(tokens.flatten(1)).unflatten(-1, (K, -1))
         error, step = self.reconstruct(x, slots)

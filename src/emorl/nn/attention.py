@@ -28,6 +28,9 @@ class SetAttention(nn.Module):
         """Pools `values` (B, N, D) into one vector per slot of `z` (B, K, D). Returns Θ (B, K, D) and α (B, K, N)."""
         q = self.q(self.norm_z(z)) / z.shape[-1] ** 0.5  # line 8
         alpha = (q @ keys.mT).softmax(dim=1)  # line 9: slots compete
+        return self.shares(alpha) @ values, alpha  # line 11
+
+    def shares(self, alpha: Tensor) -> Tensor:
+        """How much each token contributes to a slot: `alpha` (B, K, N) made to sum to one over N (line 10)."""
         weights = alpha + self.epsilon  # a slot that owns no token would divide by zero
-        weights = weights / weights.sum(dim=2, keepdim=True)  # line 10
-        return weights @ values, alpha  # line 11
+        return weights / weights.sum(dim=2, keepdim=True)

@@ -7,6 +7,7 @@ slot as a product with its kernel summed over space: exact, and a quarter to a t
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from emorl.errors import UserError
 from emorl.nn.position import Coordinates, PositionProjection
-from emorl.probability import full
+from emorl.probability import as_float32
 
 
 @dataclass(frozen=True)
@@ -142,8 +143,45 @@ LAYOUTS: dict[str, Callable[..., Layout]] = {
 }
 
 
-class SpatialBroadcastDecoder(nn.Module):
+class SlotDecoder(nn.Module, ABC):
     """Renders each slot independently, with shared weights; only the softmax over masks couples them."""
+
+    image_size: int
+
+    @abstractmethod
+    def render(self, z: Tensor, coordinates: Tensor | None = None) -> Tensor:
+        """The colours and the mask logit of each slot `z` (B, K, D), as numbers without bounds, (B, K, 4, H, W).
+
+        `coordinates` (h, w, 2) between -1 and 1 are the places to render instead of all pixels, if the decoder can
+        render at any place (`paints_anywhere`).
+        """
+
+    @property
+    def painters(self) -> tuple[nn.Module, ...]:
+        """The layers that paint, without those that tell places apart."""
+        return (self,)
+
+    def initialise(self) -> None:
+        """What is left to set after the model's own initialisation: nothing, here."""
+
+    @property
+    def paints_anywhere(self) -> bool:
+        """Whether `render` takes coordinates."""
+        return False
+
+    def forward(self, z: Tensor, coordinates: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Renders `z` (B, K, D). Returns log π (B, K, 1, H, W), which sum to one over K, and y (B, K, 3, H, W)."""
+        log_masks, components = self.unbounded(z, coordinates)
+        return log_masks, components.sigmoid()
+
+    def unbounded(self, z: Tensor, coordinates: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The same with colours that may be any number."""
+        components, logits = self.render(z, coordinates).split([3, 1], dim=2)
+        return logits.log_softmax(dim=1), components
+
+
+class SpatialBroadcastDecoder(SlotDecoder):
+    """Convolutions over a slot that is repeated at every place, with the place added."""
 
     def __init__(
         self,
@@ -168,21 +206,17 @@ class SpatialBroadcastDecoder(nn.Module):
         self.rest = nn.Sequential(*built.rest)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a third faster on CPUs
 
-    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Renders `z` (B, K, D). Returns log π (B, K, 1, H, W), which sum to one over K, and y (B, K, 3, H, W)."""
-        log_masks, components = self.unbounded(z)
-        return log_masks, components.sigmoid()
+    @property
+    def painters(self) -> tuple[nn.Module, ...]:
+        return self.first, self.rest
 
-    def unbounded(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """The same with colours that may be any number."""
-        components, logits = self.render(z).split([3, 1], dim=2)
-        return logits.log_softmax(dim=1), components
-
-    def render(self, z: Tensor) -> Tensor:
-        """The output of the last layer for `z` (B, K, D), (B, K, C, H, W)."""
+    def render(self, z: Tensor, coordinates: Tensor | None = None) -> Tensor:
+        """As SlotDecoder has it, at the pixels of an image only."""
+        if coordinates is not None:
+            raise ValueError("convolutions paint whole images; use the 'pixels' decoder for single places")
         output = self.rest(self.first_folded(z.flatten(0, 1)))
         cropped = output[..., : self.image_size, : self.image_size].unflatten(0, z.shape[:2])
-        return full(cropped)  # masks, colours and their likelihood
+        return as_float32(cropped)  # masks, colours and their likelihood
 
     def first_folded(self, z: Tensor) -> Tensor:
         """Returns first(broadcast(z) + position) for `z` (BK, D), or of both beside each other."""

@@ -16,13 +16,21 @@ from torch import Tensor
 Loss = Callable[[Tensor], tuple[Tensor, ...]]  # z -> a value per image (B,), and whatever else came with it
 
 
-def value_and_gradient(f: Loss, z: Tensor, parameters: Iterable[Tensor] = ()) -> tuple[Tensor, ...]:
+def value_and_gradient(
+    f: Loss, z: Tensor, parameters: Iterable[Tensor] = (), *, needed: bool = True
+) -> tuple[Tensor, ...]:
     """Evaluates `f(z)` = (values (B,), *others). Returns (Σ_b values_b, values, *others).
 
-    The sum is differentiable with respect to `z` and `parameters`, at no further cost; the rest is detached. A sum and
-    not a mean: the decomposition of an image must not depend on its neighbours in the batch.
+    The sum is differentiable with respect to `z` and those of `parameters` that are trained, at no further cost; the
+    rest is detached. A sum and not a mean: the decomposition of an image must not depend on its neighbours in the
+    batch. Where the gradient is not `needed`, none is computed.
     """
-    return KnownGradient.apply(f, z, *parameters)  # type: ignore[no-any-return, no-untyped-call]
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    if not needed:
+        with torch.no_grad():
+            values, *others = f(z)
+        return values.sum(), values, *others
+    return KnownGradient.apply(f, z, *trained)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class KnownGradient(torch.autograd.Function):

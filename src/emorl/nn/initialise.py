@@ -8,6 +8,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from emorl.nn.decoder import SlotDecoder
+
 Layer = nn.Linear | nn.Conv2d | nn.ConvTranspose2d
 
 
@@ -52,9 +54,12 @@ def truncated_normal(t: Tensor, *, inputs: int) -> None:
     nn.init.trunc_normal_(t, std=std, a=-2 * std, b=2 * std)
 
 
-def even(decoder: nn.Sequential) -> None:
-    """Neighbours that a PixelShuffle takes from one place start alike, so that no checkerboard is there to be used."""
-    for layer, following in pairwise(decoder):
+def even(decoder: SlotDecoder) -> None:
+    """Neighbours that a PixelShuffle takes from one place start alike; decoders without one are left as they are.
+
+    Otherwise decoders start with a checkerboard, and masks that choose pixels of two colours for slots to mix.
+    """
+    for layer, following in pairwise(decoder.modules()):
         if isinstance(following, nn.PixelShuffle) and isinstance(layer, nn.Conv2d):
             count = following.upscale_factor**2
             with torch.no_grad():

@@ -63,3 +63,26 @@ def cosine_grid(H: int, W: int, like: Tensor) -> Tensor:
         (halves * torch.linspace(0, 1, size, device=like.device, dtype=like.dtype)).cos() for size in (H, W)
     )
     return torch.einsum("ah,bw->abhw", down, right).flatten(0, 1)[1:].unsqueeze(0)
+
+
+def harmonics(v: Tensor, count: int) -> Tensor:
+    """sin and cos of πkv for k = 1..count, of each of the n numbers `v` (..., n). Returns (..., 2 x count x n).
+
+    By angle addition: one call of sin and one of cos in all.
+    """
+    sin_1, cos_1 = (math.pi * v).sin(), (math.pi * v).cos()
+    sines, cosines = [sin_1], [cos_1]
+    for _ in range(count - 1):
+        sin, cos = sines[-1], cosines[-1]
+        sines.append(sin * cos_1 + cos * sin_1)
+        cosines.append(cos * cos_1 - sin * sin_1)
+    return torch.cat([*sines, *cosines], dim=-1)
+
+
+def fold_into_disc(u: Tensor) -> tuple[Tensor, Tensor]:
+    """Points of the plane `u` (..., 2), moved into the unit disc, and the logarithm of how far out they were (..., 1).
+
+    What is near the origin hardly moves; what is far away comes close to the rim, so that features of it stay bounded.
+    """
+    squared = u.square().sum(dim=-1, keepdim=True)
+    return u * (1 + squared).rsqrt(), (1 + squared).log()

@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from emorl.data import DataConfig
+from emorl.models.parts import DecoderConfig, EncoderConfig
+from emorl.schedules import Schedule
 from emorl.training.run import RunConfig, TrainConfig
 
 FAST = TrainConfig(
     steps=14_000,
     batch_size=16,
     optimizer="muon",
-    learning_rate=1e-3,
-    warm_up=200,
-    decay="cosine",
-    curriculum=((0, 1),),
+    learning_rate=Schedule.parse("0 linear 200:0.001 cosine 100%:0"),
+    num_steps=Schedule.parse(1),
     evaluate_every=500,
     evaluate_images=128,
     checkpoint_every=250,
@@ -26,8 +26,7 @@ TINY = replace(
     FAST,
     steps=20,
     batch_size=4,
-    warm_up=2,
-    decay="none",
+    learning_rate=Schedule.parse("0 linear 2:0.001"),
     evaluate_every=10,
     evaluate_images=8,
     checkpoint_every=10,
@@ -38,16 +37,13 @@ LEAN: dict[str, Any] = {
     "image_size": 35,
     "num_slots": 4,
     "slot_size": 32,
-    "encoder_channels": 32,
-    "encoder_stride": 2,
-    "decoder": "lean",
-    "position": "fourier",
+    "encoder": EncoderConfig(channels=32, stride=2, frequencies=8),
+    "decoder": DecoderConfig("lean", frequencies=8),
 }
 LEAST: dict[str, Any] = LEAN | {
     "slot_size": 8,
-    "encoder_channels": 8,
-    "decoder_channels": 8,
-    "frequencies": 2,
+    "encoder": EncoderConfig(channels=8, stride=2, frequencies=2),
+    "decoder": DecoderConfig("lean", channels=8, frequencies=2),
 }
 
 

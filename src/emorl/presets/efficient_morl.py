@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from emorl.data import FOLDER, DataConfig
 from emorl.geco import GecoConfig
-from emorl.models.efficient_morl import EfficientMORLConfig
+from emorl.models.efficient_morl import EfficientMORLConfig, InferenceConfig, ObjectiveConfig
+from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.presets.common import FAST, TINY, named
+from emorl.schedules import Schedule
 from emorl.training.run import RunConfig, TrainConfig
 
 TETROMINOES = EfficientMORLConfig(
@@ -15,53 +17,80 @@ TETROMINOES = EfficientMORLConfig(
     num_slots=4,
     slot_size=32,
     num_steps=3,
-    likelihood="gaussian",
-    likelihood_sigma=0.3,
-    decoder="small",
-    # Below the floor of -4424.6: the weight of the reconstruction grows all the time (deviation 4).
-    geco=GecoConfig(target=-4500.0, allow_unreachable=True),
+    decoder=DecoderConfig("small"),
+    # A target below the floor of -4424.6: the weight of the reconstruction grows all the time (Difference 4).
+    objective=ObjectiveConfig(
+        likelihood="gaussian",
+        sigma=Schedule.parse(0.3),
+        geco=GecoConfig(target=-4500.0, allow_unreachable=True),
+    ),
 )
 
 MULTI_DSPRITES = EfficientMORLConfig(
     image_size=64,
     num_slots=6,
     slot_size=64,
-    likelihood="gaussian",
-    likelihood_sigma=0.1,
-    geco=GecoConfig(),
+    objective=ObjectiveConfig(likelihood="gaussian", geco=GecoConfig()),
 )
 
 # For two CPU cores: objects first, with almost no KL, from a posterior that starts narrow; then the KL comes down.
+SMALL_INFERENCE = InferenceConfig(attention_norm=True, initialisation="scaled", scale_bias=-6.0)
+SMALL_OBJECTIVE = ObjectiveConfig(
+    likelihood="gaussian",
+    sigma=Schedule.parse(0.3),
+    loss_weights="paper",
+    kl_weight=Schedule.parse("0.007 800:0.007 geometric 6000:1"),
+    nll_weight=3.5,
+    geco=GecoConfig(),
+)
 TETROMINOES_FAST = replace(
     TETROMINOES,
     num_steps=1,
-    encoder_channels=32,
-    encoder_stride=2,
-    decoder="lean",
-    position="fourier",
-    attention_norm=True,
-    initialisation="scaled",
-    scale_bias=-6.0,
-    loss_weights="paper",
-    nll_weight=3.5,
-    kl_start=0.007,
-    kl_ramp=(800, 6000),
-    geco=GecoConfig(),
+    encoder=EncoderConfig(channels=32, stride=2, frequencies=8),
+    decoder=DecoderConfig("lean", frequencies=8),
+    inference=SMALL_INFERENCE,
+    objective=SMALL_OBJECTIVE,
 )
-
 TETROMINOES_TINY = replace(
-    TETROMINOES_FAST, slot_size=8, encoder_channels=8, decoder_channels=8, frequencies=2
+    TETROMINOES_FAST,
+    slot_size=8,
+    encoder=EncoderConfig(channels=8, stride=2, frequencies=2),
+    decoder=DecoderConfig("lean", channels=8, frequencies=2),
+)
+# Patterns want a decoder finer than that of plain sprites; larger images take longer, so there are fewer steps.
+TEXTURED_FAST = replace(
+    TETROMINOES_FAST,
+    image_size=64,
+    num_slots=6,
+    slot_size=64,
+    objective=replace(SMALL_OBJECTIVE, kl_weight=Schedule.parse("0.007 800:0.007 geometric 3000:1")),
 )
 
-# One's own images: as fast, with more slots and room for what they look like.
-FOLDER_FAST = replace(TETROMINOES_FAST, image_size=64, num_slots=6, slot_size=64)
 
-# Larger images take several times as long, so there are fewer steps. Plain sprites have the leaner decoder, which
-# makes those cheaper; patterns keep the finer one.
-TEXTURED_FAST = replace(FOLDER_FAST, kl_ramp=(800, 3000))
-SPRITES_FAST = replace(FOLDER_FAST, decoder="leaner", kl_ramp=(800, 4000))
+def recipe(image_size: int, num_slots: int, *, block: int, sigma: str) -> EfficientMORLConfig:
+    """What learns larger images on one core: a decoder of single pixels, trained on one pixel of each block.
 
-PAPER = TrainConfig(steps=300_000, curriculum=((0, 3), (100_000, 1)))
+    Noise in the data, and so how exact a picture should be, is `sigma`.
+    """
+    return EfficientMORLConfig(
+        image_size=image_size,
+        num_slots=num_slots,
+        slot_size=64,
+        encoder=EncoderConfig("pyramid", channels=64, frequencies=8),
+        decoder=DecoderConfig("pixels"),
+        inference=replace(SMALL_INFERENCE, own_frame=128, sharpness=4.0),
+        objective=replace(
+            SMALL_OBJECTIVE,
+            likelihood="pixel-mixture",
+            sigma=Schedule.parse(sigma),
+            block=block,
+            kl_weight=Schedule.parse("0.007 8%:0.007 geometric 40%:1"),
+        ),
+    )
+
+
+PAPER = TrainConfig(steps=300_000, num_steps=Schedule.parse("3 100000:1"))
+RECIPE = replace(FAST, num_steps=Schedule.parse("3 20%:1"))
 
 PRESETS = named(
     "efficient-morl",
@@ -71,9 +100,19 @@ PRESETS = named(
         "multi-dsprites-textured": (MULTI_DSPRITES, PAPER),
         "clevr6": (EfficientMORLConfig(), PAPER),
         "tetrominoes-fast": (TETROMINOES_FAST, FAST),
-        "multi-dsprites-fast": (SPRITES_FAST, replace(FAST, steps=7_000)),
+        "multi-dsprites-fast": (
+            replace(recipe(64, 6, block=3, sigma="0.2 60%:0.2 geometric 100%:0.1"), num_steps=3),
+            replace(FAST, steps=8_500, num_steps=Schedule.parse(3)),
+        ),
         "multi-dsprites-textured-fast": (TEXTURED_FAST, replace(FAST, steps=4_000)),
         "tetrominoes-tiny": (TETROMINOES_TINY, TINY),
     },
 )
-PRESETS["efficient-morl/folder"] = RunConfig(FOLDER_FAST, DataConfig(FOLDER, image_size=64), FAST)
+PRESETS["efficient-morl/clevr6-fast"] = RunConfig(
+    recipe(96, 7, block=4, sigma="0.1"),
+    DataConfig("clevr6-fast", train_size=20_000),
+    replace(RECIPE, steps=9_000),
+)
+PRESETS["efficient-morl/folder"] = RunConfig(
+    recipe(64, 6, block=3, sigma="0.2 60%:0.2 geometric 100%:0.1"), DataConfig(FOLDER, image_size=64), RECIPE
+)

@@ -7,16 +7,15 @@ from dataclasses import replace
 from emorl.geco import KLGecoConfig
 from emorl.models.genesis import GenesisConfig
 from emorl.presets.common import FAST, TINY, named
+from emorl.schedules import Schedule
 from emorl.training.run import TrainConfig
 
 PAPER = TrainConfig(
     steps=500_000,
     batch_size=32,
-    learning_rate=1e-4,
-    warm_up=0,
-    decay="none",
+    learning_rate=Schedule.parse(1e-4),
     max_grad_norm=1e9,
-    curriculum=(),
+    num_steps=None,
 )
 TETROMINOES_FAST = GenesisConfig(
     image_size=35,
@@ -60,9 +59,9 @@ def presets(*, shared: bool) -> dict[str, tuple[GenesisConfig, TrainConfig]]:
         "multi-dsprites": (GenesisConfig(64, 6), PAPER),
         "clevr6": (GenesisConfig(96, 7), PAPER),
         "multi-dsprites-textured": (TEXTURED, PAPER),
-        "tetrominoes-fast": (TETROMINOES_FAST, replace(FAST, steps=steps, curriculum=())),
-        "multi-dsprites-textured-fast": (TEXTURED_FAST, replace(FAST, steps=2_500, curriculum=())),
-        "tetrominoes-tiny": (TETROMINOES_TINY, replace(TINY, curriculum=())),
+        "tetrominoes-fast": (TETROMINOES_FAST, replace(FAST, steps=steps, num_steps=None)),
+        "multi-dsprites-textured-fast": (TEXTURED_FAST, replace(FAST, steps=2_500, num_steps=None)),
+        "tetrominoes-tiny": (TETROMINOES_TINY, replace(TINY, num_steps=None)),
     }
     return {name: (replace(model, shared=shared), train) for name, (model, train) in found.items()}
 

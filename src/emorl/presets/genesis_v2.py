@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from emorl.geco import KLGecoConfig
 from emorl.models.genesis_v2 import GenesisV2Config
+from emorl.models.parts import DecoderConfig
 from emorl.presets.common import FAST, TINY, named
 from emorl.presets.genesis import PAPER
 
@@ -14,7 +15,7 @@ TETROMINOES_FAST = GenesisV2Config(
     num_slots=4,
     slot_size=32,
     channels=16,
-    decoder="lean",
+    decoder=DecoderConfig("lean", frequencies=8),
     frequencies=8,
     hidden_size=64,
     likelihood="gaussian",
@@ -27,7 +28,7 @@ TETROMINOES_TINY = replace(
     TETROMINOES_FAST,
     slot_size=8,
     channels=8,
-    decoder_channels=8,
+    decoder=DecoderConfig("lean", channels=8, frequencies=2),
     frequencies=2,
     hidden_size=16,
     geco=KLGecoConfig(),
@@ -39,7 +40,7 @@ PRESETS = named(
         "tetrominoes": (GenesisV2Config(image_size=35, num_slots=4), PAPER),
         "multi-dsprites": (GenesisV2Config(image_size=64, num_slots=6), PAPER),
         "clevr6": (GenesisV2Config(), PAPER),
-        "tetrominoes-fast": (TETROMINOES_FAST, replace(FAST, steps=12_000, curriculum=())),
-        "tetrominoes-tiny": (TETROMINOES_TINY, replace(TINY, curriculum=())),
+        "tetrominoes-fast": (TETROMINOES_FAST, replace(FAST, steps=12_000, num_steps=None)),
+        "tetrominoes-tiny": (TETROMINOES_TINY, replace(TINY, num_steps=None)),
     },
 )

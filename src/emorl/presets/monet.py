@@ -5,24 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from emorl.models.monet import MONetConfig
+from emorl.models.parts import DecoderConfig
 from emorl.presets.common import FAST, TINY, named
+from emorl.schedules import Schedule
 from emorl.training.run import TrainConfig
 
 PAPER = TrainConfig(
     steps=500_000,
     batch_size=64,
-    learning_rate=1e-4,
-    warm_up=0,
-    half_life=500_000,
+    learning_rate=Schedule.parse("1e-4 geometric 500000:5e-5"),
     max_grad_norm=1e9,
-    curriculum=(),
+    num_steps=None,
 )
 TETROMINOES = MONetConfig(image_size=35, num_slots=4, background_sigma=0.3, foreground_sigma=0.36)
 TETROMINOES_FAST = replace(
     TETROMINOES,
     attention_channels=16,
-    decoder="lean",
-    frequencies=8,
+    decoder=DecoderConfig("lean", frequencies=8),
     # Channel by channel, a black and a white slot share saturated colours for ever. With the published KL weight of 0.5
     # slots stay unused, and one has all objects of a colour; with 0.02 they share whatever comes.
     likelihood="pixel-mixture",
@@ -34,7 +33,11 @@ TETROMINOES_FAST = replace(
     mask_weight=1.0,
 )
 TETROMINOES_TINY = replace(
-    TETROMINOES_FAST, slot_size=8, attention_channels=4, encoder_channels=4, decoder_channels=8, frequencies=2
+    TETROMINOES_FAST,
+    slot_size=8,
+    attention_channels=4,
+    encoder_channels=4,
+    decoder=DecoderConfig("lean", 8, 2),
 )
 
 PRESETS = named(
@@ -43,8 +46,11 @@ PRESETS = named(
         "tetrominoes": (TETROMINOES, PAPER),
         "multi-dsprites": (MONetConfig(image_size=64, num_slots=6), PAPER),
         # Published with RMSprop; Adam here.
-        "clevr6": (MONetConfig(), replace(PAPER, batch_size=32, learning_rate=3e-5)),
-        "tetrominoes-fast": (TETROMINOES_FAST, replace(FAST, steps=8_000, curriculum=())),
-        "tetrominoes-tiny": (TETROMINOES_TINY, replace(TINY, curriculum=())),
+        "clevr6": (
+            MONetConfig(),
+            replace(PAPER, batch_size=32, learning_rate=Schedule.parse("3e-5 geometric 500000:1.5e-5")),
+        ),
+        "tetrominoes-fast": (TETROMINOES_FAST, replace(FAST, steps=8_000, num_steps=None)),
+        "tetrominoes-tiny": (TETROMINOES_TINY, replace(TINY, num_steps=None)),
     },
 )

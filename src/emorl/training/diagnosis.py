@@ -16,12 +16,13 @@ def diagnose(scores: Mapping[str, float]) -> str | None:
     if explained < COLLAPSED:
         return (
             f"This run looks collapsed: reconstructions explain {100 * max(0.0, explained):.0f} % of the images' "
-            "variance. Weigh the reconstruction more against the KL: for efficient-morl a lower --model.kl-weight or "
-            "--model.kl-start, a higher --model.nll-weight, or --model.scale-bias -6."
+            "variance. Weigh the reconstruction more against the KL: for efficient-morl a lower "
+            "--model.objective.kl-weight at first, a higher --model.objective.nll-weight, or "
+            "--model.inference.scale-bias -6."
         )
     if used < ONE_SLOT:
         return (
             f"All objects seem to sit in one slot ({used:.1f} slots used on average). Another --train.seed often "
-            "helps; so do more refinement steps early on (--train.curriculum 0 3) and a lower learning rate."
+            "helps; so do more refinement steps early on (--train.num-steps 3) and a lower learning rate."
         )
     return None

@@ -105,7 +105,7 @@ class TrainingLog:
             "ari": "ARI {:.3f}",
             "mse": "MSE {:.4f}",
             "slots_used": "slots {:.1f}",
-            "kl_refined": "KL {:.0f}",
+            "kl": "KL {:.0f}",
         }
         parts += [text.format(self.scores[name]) for name, text in shown.items() if name in self.scores]
         return "  ".join([*parts, f"{rate:.0f} images/s"])

@@ -22,8 +22,8 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic whose iteration pushe
 def build_optimizer(model: nn.Module, train: TrainConfig) -> torch.optim.Optimizer:
     """Returns the optimiser that `train` names, for all parameters of `model`."""
     if train.optimizer == "adam":
-        return torch.optim.Adam(model.parameters(), lr=train.learning_rate)
-    return Muon(model.parameters(), lr=train.learning_rate, size=train.muon_size)
+        return torch.optim.Adam(model.parameters(), lr=train.learning_rate.final)
+    return Muon(model.parameters(), lr=train.learning_rate.final, size=train.muon_size)
 
 
 class Muon(torch.optim.Optimizer):

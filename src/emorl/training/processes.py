@@ -54,7 +54,9 @@ def launch(run: RunConfig) -> Fabric:
     if train.devices * train.nodes > 1:
         with torch.device("meta"):
             model = build(run.model)
-        is_fully_used = all(model.is_fully_used(I) for _, I in train.curriculum or [(0, None)])
+        is_fully_used = model.is_fully_used(
+            None if train.num_steps is None else int(train.num_steps.smallest)
+        )
         strategy = DDPStrategy(find_unused_parameters=not is_fully_used)
     fabric = Fabric(
         accelerator=train.accelerator,

@@ -15,14 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from emorl.data import open_dataset
-from emorl.data.loading import ahead, endless
+from emorl.data.loading import endless, prefetch
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.files import make_directory
 from emorl.models import build
 from emorl.models.base import Model
-from emorl.probability import noise_from, shard_of_noise
+from emorl.probability import Noise, process_noise
 from emorl.training.checkpoint import load_checkpoint, save_checkpoint
+from emorl.training.curriculum import Curriculum
 from emorl.training.diagnosis import diagnose
 from emorl.training.directory import prepare
 from emorl.training.lock import locked
@@ -30,7 +31,6 @@ from emorl.training.log import TrainingLog
 from emorl.training.optimizer import build_optimizer
 from emorl.training.processes import PeerLost, failing_together, launch, mean_over_ranks, resume_command
 from emorl.training.run import RunConfig, TrainConfig
-from emorl.training.schedules import Curriculum, learning_rate
 from emorl.training.signals import Interrupted, stop_requests
 from emorl.types import Outcome
 
@@ -59,13 +59,13 @@ class Objective(nn.Module):
     Autocast is here and not fabric's, which would round the images that likelihoods are about to bf16, too.
     """
 
-    def __init__(self, model: Model, precision: str) -> None:
+    def __init__(self, model: Model, precision: str, noise: Noise) -> None:
         super().__init__()
-        self.model, self.is_mixed = model, precision == "bf16-mixed"
+        self.model, self.is_mixed, self.noise = model, precision == "bf16-mixed", noise
 
     def forward(self, x: Tensor, num_steps: int | None) -> tuple[Tensor, dict[str, Tensor]]:
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.is_mixed):
-            outcome: Outcome = self.model(x, num_steps=num_steps)
+            outcome: Outcome = self.model(x, num_steps=num_steps, noise=self.noise)
         return outcome.loss, dict(outcome.terms)
 
 
@@ -86,14 +86,18 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
     if run.train.compile:
         model.compile_parts()
     optimizer = build_optimizer(model, run.train)
-    objective, wrapped = fabric.setup(Objective(model, run.train.precision), optimizer)
-    progress, curriculum = Progress(), Curriculum(run.train.curriculum, run.train.drop_below)
+    share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
+    objective, wrapped = fabric.setup(
+        Objective(model, run.train.precision, process_noise(**share)), optimizer
+    )
+    schedules = {"learning_rate": run.train.learning_rate, **model.schedules}
+    progress = Progress()
+    curriculum = Curriculum(run.train.num_steps, run.train.drop_below, run.train.steps)
     if checkpoint is not None:
         model.load_state_dict(checkpoint["model"])
         optimizer.load_state_dict(checkpoint["optimizer"])
         progress = Progress(**checkpoint["progress"])
         curriculum.state |= checkpoint["curriculum"]
-    share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
     scenes = open_dataset(run.data, "train")
     walk = endless(scenes, run.train.batch_size, seed=run.train.seed, start=progress.step, **share)
 
@@ -104,16 +108,17 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
 
     with (
         open_log(fabric, run, directory, progress.step) as log,
-        closing(ahead(walk)) as batches,
-        noise_from(shard_of_noise(**share)),
+        closing(prefetch(walk)) as batches,
         stop_requests() as requests,
     ):
         while progress.step < run.train.steps:
             step, started = progress.step, (time.perf_counter(), time.process_time())
             batch, I = next(batches), curriculum.num_steps(step)
             progress.waiting_seconds += time.perf_counter() - started[0]
+            scheduled = {name: s.at(step, run.train.steps) for name, s in schedules.items()}
+            model.follow({name: scheduled[name] for name in model.schedules})
             for group in optimizer.param_groups:
-                group["lr"] = learning_rate(step, run.train)
+                group["lr"] = scheduled["learning_rate"]
             seed_noise(run.train.seed, step)
             loss, terms = objective(batch.image.to(fabric.device), I)
             wrapped.zero_grad(set_to_none=True)
@@ -137,12 +142,12 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
             if log is not None:
                 is_due = is_last or progress.step % run.train.evaluate_every == 0
                 values = {name: float(term) for name, term in terms.items()}
-                values |= {"grad_norm": float(grad_norm), "skipped": progress.skipped}
+                values |= {**scheduled, "grad_norm": float(grad_norm), "skipped": progress.skipped}
                 values |= {} if I is None else {"num_steps": I}
                 values |= {"seconds": progress.seconds, "cpu_seconds": progress.cpu_seconds}
                 values |= {"waiting_seconds": progress.waiting_seconds}
                 log.step(step, values, validate(model, run) if is_due else None)
-                if is_due and progress.step >= max(SETTLED, 2 * run.train.warm_up):
+                if is_due and progress.step >= SETTLED:
                     log.warn(diagnose(log.scores))
             if is_last or must_stop or progress.step % run.train.checkpoint_every == 0:
                 save()

@@ -1,4 +1,4 @@
-"""What IODINE's refinement sees: what each slot paints, and how well that explains each pixel.
+"""The inputs of IODINE's refinement network: what each slot paints, and how well that explains each pixel.
 
 What slots have `painted` is (B, K, 4, H, W): colours y_k, then a mask logit. Densities drop the constant ½ log 2π, as
 in probability.py.
@@ -55,10 +55,12 @@ class PixelLikelihood:
         return joint.logsumexp(dim=1)
 
 
-def evidence(x: Tensor, painted: Tensor, gradient: Tensor, likelihood: PixelLikelihood) -> dict[str, Tensor]:
-    """Returns the inputs of refinement by name, (B, K, channels, H, W) each, with K = 1 where slots share them.
+def refinement_inputs(
+    x: Tensor, painted: Tensor, gradient: Tensor, likelihood: PixelLikelihood
+) -> dict[str, Tensor]:
+    """Returns the pictures that refinement is given, by name, (B, K, channels, H, W) each.
 
-    `gradient` is that of the loss with respect to `painted`.
+    K is 1 where slots share a picture. `gradient` is that of the loss with respect to `painted`.
     """
     colours, logits = painted.split([3, 1], dim=2)
     gradient_means, gradient_logits = gradient.split([3, 1], dim=2)

@@ -1,29 +1,13 @@
-"""The learning rate as a function of the step, and the number of refinements."""
+"""The number of refinements of a training step: a schedule, and fewer once the late ones have become small."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
-from emorl.training.run import TrainConfig
-
-
-def learning_rate(step: int, train: TrainConfig) -> float:
-    """A linear rise over the warm-up, then the chosen decay, counted from its end (deviation 29)."""
-    if step < train.warm_up:
-        return train.learning_rate * step / train.warm_up
-    after = step - train.warm_up
-    match train.decay:
-        case "exponential":
-            return train.learning_rate * math.exp2(-after / train.half_life)
-        case "cosine":
-            progress = min(1.0, after / max(1, train.steps - train.warm_up))
-            return train.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
-        case "none":
-            return train.learning_rate
+from emorl.schedules import Schedule
 
 
 class Curriculum:
@@ -39,16 +23,16 @@ class Curriculum:
         200  # passes before an average is worth remembering: an untrained network's updates mean nothing
     )
 
-    def __init__(self, schedule: tuple[tuple[int, int], ...], threshold: float) -> None:
-        self.schedule, self.threshold = schedule, threshold
+    def __init__(self, schedule: Schedule | None, threshold: float, length: int) -> None:
+        self.schedule, self.threshold, self.length = schedule, threshold, length
         # Goes into checkpoints; averages and peaks by the number of the refinement.
         self.state: dict[str, Any] = {"dropped": 0, "seen": 0, "average": {}, "peak": {}}
 
     def num_steps(self, step: int) -> int | None:
         """I at this step; None, without a schedule, leaves it to the model."""
-        if not self.schedule:
+        if self.schedule is None:
             return None
-        I = [I for start, I in self.schedule if start <= step][-1]
+        I = round(self.schedule.at(step, self.length))
         return max(min(I, 1), I - int(self.state["dropped"]))
 
     def update(self, I: int | None, terms: Mapping[str, Tensor]) -> None:

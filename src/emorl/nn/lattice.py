@@ -1,0 +1,59 @@
+"""A lattice of pixels: one pixel of each block of an image, so that a training step need not paint all of them.
+
+Each block gives one pixel, drawn anew, that counts for all pixels of its block. The mean over all lattices is the sum
+over all pixels, so a loss on a lattice is unbiased; one pixel per block varies less than pixels drawn anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """h x w pixels of a square image: which ones, and how many pixels each of them stands for."""
+
+    rows: Tensor  # (h, w)
+    columns: Tensor  # (h, w)
+    weights: Tensor  # (h, w), floats
+    size: int  # side of the image
+
+    def of(self, images: Tensor) -> Tensor:
+        """The lattice's pixels of `images` (..., H, W), as small images (..., h, w)."""
+        return images[..., self.rows, self.columns]
+
+    @property
+    def coordinates(self) -> Tensor:
+        """Where the pixels are, (h, w, 2), as `pixel_centres` has it."""
+        return (torch.stack([self.rows, self.columns], dim=-1) + 0.5) * (2 / self.size) - 1
+
+
+def pixel_centres(size: int, like: Tensor) -> Tensor:
+    """Row and column of every pixel's centre, (size, size, 2), in an image that reaches from -1 to 1.
+
+    The centre of a pixel is the centre of the middle one of the 3 x 3 that take its place at three times the size.
+    """
+    line = (torch.arange(size, device=like.device, dtype=like.dtype) + 0.5) * (2 / size) - 1
+    return torch.stack(torch.meshgrid(line, line, indexing="ij"), dim=-1)
+
+
+def draw_lattice(size: int, block: int, device: torch.device) -> Lattice:
+    """Draws one pixel of each block of `block` x `block` pixels; blocks at two borders may be smaller."""
+    starts, lengths = (t.to(device) for t in blocks(size, block))
+    count = len(starts)
+    height, width = lengths[:, None].expand(count, count), lengths.expand(count, count)
+    down, right = torch.rand(2, count, count, device=device).unbind()
+    rows = starts[:, None] + (down * height).long()
+    columns = starts + (right * width).long()
+    return Lattice(rows, columns, (height * width).float(), size)
+
+
+@cache
+def blocks(size: int, block: int) -> tuple[Tensor, Tensor]:
+    """First pixel and length of each block along one side."""
+    starts = torch.arange(0, size, block)
+    return starts, (size - starts).clamp_max(block)
