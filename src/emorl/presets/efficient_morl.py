@@ -78,7 +78,7 @@ def recipe(image_size: int, num_slots: int, *, block: int, sigma: str) -> Effici
         slot_size=64,
         encoder=EncoderConfig("pyramid", channels=64, frequencies=8),
         decoder=DecoderConfig("pixels"),
-        inference=replace(SMALL_INFERENCE, own_frame=128, sharpness=4.0),
+        inference=replace(SMALL_INFERENCE, own_frame=64, sharpness=4.0),
         objective=replace(
             SMALL_OBJECTIVE,
             likelihood="pixel-mixture",
@@ -102,7 +102,7 @@ PRESETS = named(
         "tetrominoes-fast": (TETROMINOES_FAST, FAST),
         "multi-dsprites-fast": (
             replace(recipe(64, 6, block=3, sigma="0.2 60%:0.2 geometric 100%:0.1"), num_steps=3),
-            replace(FAST, steps=8_500, num_steps=Schedule.parse(3)),
+            replace(FAST, steps=9_000, num_steps=Schedule.parse(3)),
         ),
         "multi-dsprites-textured-fast": (TEXTURED_FAST, replace(FAST, steps=4_000)),
         "tetrominoes-tiny": (TETROMINOES_TINY, TINY),
@@ -111,7 +111,7 @@ PRESETS = named(
 PRESETS["efficient-morl/clevr6-fast"] = RunConfig(
     recipe(96, 7, block=4, sigma="0.1"),
     DataConfig("clevr6-fast", train_size=20_000),
-    replace(RECIPE, steps=9_000),
+    replace(RECIPE, steps=8_000),
 )
 PRESETS["efficient-morl/folder"] = RunConfig(
     recipe(64, 6, block=3, sigma="0.2 60%:0.2 geometric 100%:0.1"), DataConfig(FOLDER, image_size=64), RECIPE
