@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
@@ -82,15 +82,28 @@ class Model(nn.Module, ABC):
             )
         tries = budget(tries, 1, minimum=1, name="The number of tries")
         with nullcontext() if sample else posterior_means():
-            found = [self.infer(x, num_slots=num_slots, num_steps=num_steps).steps[-1] for _ in range(tries)]
-        errors = torch.stack([(one.image - x).square().mean(dim=(1, 2, 3)) for one in found])
-        return Decomposition.choose(found, errors.argmin(dim=0))
+            found = [self.infer(x, num_slots=num_slots, num_steps=num_steps) for _ in range(tries)]
+        return best_of(found, x).steps[-1]
 
     def check_images(self, x: Tensor) -> None:
         """Raises UserError unless `x` is a batch of images of the size this model was built for."""
         size = self.config.image_size
         if x.ndim != 4 or tuple(x.shape[1:]) != (3, size, size):
             raise UserError(f"This model takes images of shape (B, 3, {size}, {size}); got {tuple(x.shape)}.")
+
+
+def best_of(tries: Sequence[Outcome], x: Tensor) -> Outcome:
+    """For each image of `x` (B, 3, H, W) the try whose answer has the smallest squared error: answer and terms."""
+    if len(tries) == 1:
+        return tries[0]
+    answers = [one.steps[-1] for one in tries]
+    which = torch.stack([(answer.image - x).square().mean(dim=(1, 2, 3)) for answer in answers]).argmin(dim=0)
+    images = torch.arange(len(x), device=which.device)
+    terms = {
+        name: torch.stack([one.terms[name].expand(len(x)) for one in tries])[which, images]
+        for name in tries[0].terms
+    }
+    return Outcome(tries[0].loss, terms, (Decomposition.choose(answers, which),))
 
 
 def budget(value: int | None, configured: int, *, minimum: int, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Scores: ARI against scikit-learn, and evaluate()."""
+"""Agreement of segmentations: against scikit-learn, against brute force over pairs of pixels, and by hand."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
-from emorl.data import DATASETS, DataConfig, open_dataset
-from emorl.data.tetrominoes import Tetrominoes
-from emorl.errors import UserError
-from emorl.evaluation.evaluate import evaluate
-from emorl.evaluation.segmentation import adjusted_rand_index, comparable, overlap_scores
-from emorl.models import build
-from emorl.presets import PRESETS
+from emorl.data import DATASETS
+from emorl.evaluation.segmentation import (
+    adjusted_precision_recall,
+    adjusted_rand_index,
+    comparable,
+    overlap_scores,
+    used_slots,
+)
 from emorl.types import Decomposition, Scene
 
 
@@ -106,76 +107,78 @@ def test_ari_refuses_other_shapes() -> None:
         adjusted_rand_index(torch.zeros(1, 2, 2), torch.zeros(1, 3, 3))
 
 
-@pytest.fixture
-def model() -> torch.nn.Module:
-    return build(PRESETS["efficient-morl/tetrominoes-tiny"].model)
+def by_brute_force(predicted: np.ndarray, true: np.ndarray) -> tuple[float, float]:
+    """Adjusted precision and recall of one image: every pair of object pixels is looked at, one by one."""
+    pixels = [(p, t) for p, t in zip(predicted.flatten(), true.flatten(), strict=True) if t != 0]
+    pairs = list(itertools.combinations(pixels, 2))
+    same_slot = [one[0] == other[0] for one, other in pairs]
+    same_object = [one[1] == other[1] for one, other in pairs]
+    both = sum(a and b for a, b in zip(same_slot, same_object, strict=True))
+    chance = sum(same_slot) * sum(same_object) / max(1, len(pairs))
+
+    def adjusted(count: int) -> float:
+        return 1.0 if abs(count - chance) < 1e-9 else (both - chance) / (count - chance)
+
+    return adjusted(sum(same_slot)), adjusted(sum(same_object))
 
 
-def test_scores_do_not_depend_on_the_batch_size(model) -> None:
-    scenes = open_dataset(DataConfig(), "test")
-    one = evaluate(model, scenes, images=7, batch_size=7)
-    other = evaluate(model, scenes, images=7, batch_size=2)
-    for name in one.values:
-        torch.testing.assert_close(one.values[name], other.values[name], rtol=1e-4, atol=1e-4, msg=name)
-    both = evaluate(model, scenes, images=7, seeds=2)
-    torch.testing.assert_close(both.values["nll"][:1], one.values["nll"])
-    again = evaluate(model, scenes, images=7, seed=1)
-    torch.testing.assert_close(both.values["nll"][1:], again.values["nll"])
-    assert again.mean("nll") != one.mean("nll")
-    spread = torch.tensor([one.mean("nll"), again.mean("nll")]).std()
-    assert both.deviation("nll") == pytest.approx(float(spread), rel=1e-3)
-    assert both.to_dict()["deviation_over_seeds"]["nll"] == both.deviation("nll")
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 5), st.integers(1, 5), st.integers(1, 5))
+def test_precision_and_recall_equal_brute_force(seed: int, K: int, objects: int, side: int) -> None:
+    rng = np.random.default_rng(seed)
+    predicted, true = rng.integers(K, size=(2, side, side)), rng.integers(objects, size=(2, side, side))
+    found = adjusted_precision_recall(torch.from_numpy(predicted), torch.from_numpy(true))
+    for b in range(2):
+        expected = by_brute_force(predicted[b], true[b])
+        assert [float(half[b]) for half in found] == pytest.approx(expected, abs=1e-12)
 
 
-def test_scores_are_complete(model) -> None:
-    scenes = open_dataset(DataConfig(), "test")
-    progress = []
-    scores = evaluate(
-        model, scenes, images=5, num_slots=6, num_steps=2, progress=lambda *at: progress.append(at)
-    )
-    summary = scores.summary()
-    assert {"ari", "mse", "nll", "kl_hierarchical", "kl_refined"} <= set(summary)
-    assert (summary["images"], summary["num_slots"], summary["num_steps"], summary["seed"]) == (5, 6, 2, 0)
-    assert np.shape(scores.to_dict()["per_image"]["ari"]) == (1, 5)
-    assert scores.standard_error("mse") == pytest.approx(float(scores.values["mse"][0].std() / 5**0.5))
-    assert progress[-1] == (5, 5)
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(2, 6), st.sampled_from([None, 0]))
+def test_the_ari_is_the_harmonic_mean_of_its_halves(
+    seed: int, K: int, objects: int, ignore: int | None
+) -> None:
+    rng = np.random.default_rng(seed)
+    predicted = torch.from_numpy(rng.integers(K, size=(4, 7, 7)))
+    true = torch.from_numpy(rng.integers(objects, size=(4, 7, 7)))
+    precision, recall = adjusted_precision_recall(predicted, true, ignore=ignore)
+    ari = adjusted_rand_index(predicted, true, ignore=ignore)
+    # p + r = 0 only where both are 0: a random answer with no agreement above chance.
+    mean = torch.where(precision + recall == 0, 0.0, 2 * precision * recall / (precision + recall))
+    torch.testing.assert_close(ari, mean, rtol=1e-9, atol=1e-9)
 
 
-def test_mse_and_kl_are_what_they_say(model) -> None:
-    scenes = open_dataset(DataConfig(), "test")
-    scores = evaluate(model, scenes, images=4, num_steps=1)
-    # The Gaussian NLL is a function of the MSE alone.
-    sigma, elements = 0.3, 3 * 35 * 35
-    nll = elements * (scores.values["mse"] / (2 * sigma**2) + np.log(sigma))
-    torch.testing.assert_close(scores.values["nll"], nll, rtol=1e-4, atol=0.1)
-    layers = sum(scores.values[f"kl_{l}"] for l in (1, 2, 3))
-    torch.testing.assert_close(scores.values["kl_hierarchical"], layers)
-    without = evaluate(model, scenes, images=4, num_steps=0)
-    torch.testing.assert_close(without.values["kl_1"], scores.values["kl_1"])  # stage 1 is the same
-    assert without.values["kl_refined"].isfinite().all()
+def test_precision_and_recall_of_special_cases() -> None:
+    def halves(predicted: list[int], true: list[int]) -> tuple[float, float]:
+        precision, recall = adjusted_precision_recall(torch.tensor([[predicted]]), torch.tensor([[true]]))
+        return precision.item(), recall.item()
+
+    objects = [0, 0, 1, 1, 2, 2]
+    assert halves([7, 3, 0, 0, 1, 1], objects) == (1, 1)  # the background is free to be anything
+    assert halves([0, 0, 0, 0, 0, 0], objects) == (0, 1)  # all objects in one slot
+    assert halves([0, 1, 2, 3, 4, 5], objects) == (1, 0)  # each pixel a slot of its own
+    split = halves([0, 0, 1, 2, 3, 3], objects)
+    assert split[0] == 1  # no slot mixes objects
+    assert 0 < split[1] < 1  # but one object is in two slots
+    assert halves([0, 0, 1, 1], [1, 1, 1, 1]) == (1, 0)  # one object: no slot can mix, but it is split
+    assert halves([0, 0, 0, 0], [1, 1, 1, 1]) == (1, 1)
+    assert halves([0, 1, 2], [0, 0, 0]) == (1, 1)  # no object: nothing to get wrong
+    assert halves([0, 1], [0, 1]) == (1, 1)  # one pixel
 
 
-def test_means_and_tries_are_told_apart_in_the_settings(model) -> None:
-    scenes = open_dataset(DataConfig(), "test")
-    one = evaluate(model, scenes, images=8)
-    best = evaluate(model, scenes, images=8, tries=3)
-    means = evaluate(model, scenes, images=8, means=True)
-    assert (best.values["mse"] <= one.values["mse"]).all()
-    assert best.mean("mse") < one.mean("mse")
-    sigma, elements = 0.3, 3 * 35 * 35  # all scores of an image belong to the same try
-    nll = elements * (best.values["mse"] / (2 * sigma**2) + np.log(sigma))
-    torch.testing.assert_close(best.values["nll"], nll, rtol=1e-4, atol=0.1)
-    assert not torch.equal(means.values["mse"], one.values["mse"])
-    assert (one.settings["tries"], best.settings["tries"], means.settings["means"]) == (1, 3, True)
+def test_precision_and_recall_stay_exact_for_large_images() -> None:
+    """One object in many slots: 36 864 pixels, whose pairs' products are too large for float64 to be exact."""
+    predicted = (torch.arange(192 * 192) % 7).reshape(1, 192, 192)
+    precision, recall = adjusted_precision_recall(predicted, torch.ones_like(predicted))
+    assert precision.item() == 1
+    assert recall.item() == pytest.approx(0, abs=1e-12)
 
 
-def test_impossible_evaluations_are_refused(model) -> None:
-    with pytest.raises(UserError, match="At least one image"):
-        evaluate(model, Tetrominoes(length=3), images=0)
-    other = Tetrominoes(length=3)
-    other.info = type(other.info)("x", 64, 3, {})
-    with pytest.raises(UserError, match="35 pixels a side; x has 64"):
-        evaluate(model, other)
+def test_slots_count_from_one_percent_of_the_pixels_on() -> None:
+    segmentation = torch.zeros(2, 10, 10, dtype=torch.long)
+    segmentation[1, 0, :3] = torch.tensor([1, 2, 2])
+    assert used_slots(segmentation, 5).tolist() == [1, 3]
+    assert used_slots(segmentation, 5, share=0.02).tolist() == [1, 2]
 
 
 def test_masks_are_compared_at_the_larger_size_if_the_truth_is_known_there() -> None:
