@@ -8,11 +8,11 @@ from itertools import chain
 from torch import Tensor
 
 from emorl.probability import noise_from, noise_per_image
-from emorl.report.charts import scatter, sorted_scores
+from emorl.plots.style import scatter, sorted_scores
 from emorl.report.html import Block, Charts, Part, Section, drawing, pictures
-from emorl.report.images import scene_panels, scene_row, segmentation_pixels, to_pixels, worst_scenes
-from emorl.report.panels import Panels, Pixels
-from emorl.report.posteriors import posterior_panels
+from emorl.plots.pictures import scene_panels, scene_row, segmentation_pixels, to_pixels, worst_scenes
+from emorl.plots.panels import Panels, Pixels
+from emorl.plots.posteriors import posterior_panels
 from emorl.report.runs import QUANTITIES, Extent, Group, Scored, shortened
 
 

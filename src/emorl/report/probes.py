@@ -12,13 +12,13 @@ from emorl.errors import UserError
 from emorl.evaluation.activeness import Activeness, activeness, latent_ranges, widest
 from emorl.evaluation.sweeps import Row, sweep_steps
 from emorl.probability import noise_from, noise_per_image
-from emorl.report.charts import COLORS, sweep_panel
+from emorl.plots.style import COLORS, sweep_panel
 from emorl.report.galleries import clear_scene, headed
 from emorl.report.html import Block, Charts, Line, Part, Section, Table, animation, drawing, pictures
-from emorl.report.maps import activeness_map, importance_matrix
+from emorl.plots.maps import activeness_map, importance_matrix
 from emorl.report.published import PUBLISHED_DCI
 from emorl.report.runs import QUANTITIES, Extent, Group, Run, Scored, Stage
-from emorl.report.traversals import traversal_frames, traversal_panels, traverse
+from emorl.plots.traversals import traversal_frames, traversal_panels, traverse
 
 STEPS = range(7)  # I of the sweep
 DCI_TITLES = {

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from emorl.data.base import SceneDataset
 from emorl.evaluation.evaluate import Scores
 from emorl.models.base import Model
-from emorl.report.curves import Metrics
+from emorl.plots.lines import Metrics
 from emorl.report.published import DATASET_TITLES, SYSTEMS, Published, published
 
 Settings = Mapping[str, Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from emorl.report.charts import COLORS, comparison
-from emorl.report.curves import Course, Metrics, panel_chart, panels_of
+from emorl.plots.style import COLORS, comparison
+from emorl.plots.lines import Course, Metrics, panel_chart, panels_of
 from emorl.report.html import Charts, Commands, Line, Part, Section, Table, Tile, drawing
 from emorl.report.published import PUBLISHED_ARI, SYSTEMS, Published, published
 from emorl.report.runs import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from emorl.report.charts import COLORS, Chart, blank, styled
+from emorl.plots.style import COLORS, Chart, blank, styled
 
 TITLES = {"forward": "test time", "training": "training: forward and backward"}
 STYLES = ["-", "--", ":"]  # of one model with different numbers of refinements

@@ -12,8 +12,8 @@ from torch import Tensor
 from emorl.data.base import SceneDataset
 from emorl.models.base import Model
 from emorl.probability import noise_from, noise_per_image
-from emorl.report.images import scene_row, segmentation_pixels, to_pixels
-from emorl.report.panels import Panels, Pixels
+from emorl.plots.pictures import scene_row, segmentation_pixels, to_pixels
+from emorl.plots.panels import Panels, Pixels
 from emorl.types import Decomposition
 
 

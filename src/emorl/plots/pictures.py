@@ -15,7 +15,7 @@ from emorl.errors import UserError
 from emorl.evaluation.evaluate import Scores
 from emorl.models.base import Model
 from emorl.probability import noise_from, noise_per_image
-from emorl.report.panels import Panels, Pixels, palette
+from emorl.plots.panels import Panels, Pixels, palette
 from emorl.types import Decomposition, Scene
 
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from emorl.errors import UserError
 from emorl.evaluation.activeness import swept
 from emorl.models.base import Model
-from emorl.report.images import to_pixels
-from emorl.report.panels import Panels
+from emorl.plots.pictures import to_pixels
+from emorl.plots.panels import Panels
 from emorl.types import Decomposition
 
 FRAME = 90  # milliseconds

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from emorl.report.charts import COLORS, INK, Chart, blank, literal, log_scale, styled
+from emorl.plots.style import COLORS, INK, Chart, blank, literal, log_scale, styled
 
 Metrics = Sequence[Mapping[str, float | None]]  # the lines of metrics.jsonl
 Line = tuple[list[float], list[float]]  # steps done, and values

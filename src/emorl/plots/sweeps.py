@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from emorl.report.charts import Chart, blank, save_chart, styled
+from emorl.plots.style import Chart, blank, save_chart, styled
 
 TITLES = {
     "ari": "ARI (foreground)",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from emorl.report.charts import Chart, blank, styled
+from emorl.plots.style import Chart, blank, styled
 
 Points = Sequence[tuple[float, float]]  # (step, value)
 

@@ -8,8 +8,8 @@ from emorl.data.base import SceneDataset
 from emorl.evaluation.activeness import slots_of, swept
 from emorl.evaluation.leakage import Edit
 from emorl.models.base import Model
-from emorl.report.images import segmentation_pixels, to_pixels
-from emorl.report.panels import Pixels
+from emorl.plots.pictures import segmentation_pixels, to_pixels
+from emorl.plots.panels import Pixels
 
 TITLES = ("image", "rebuilt", "edited slot", "after", "change", "masks", "masks after")
 CONTRAST = 3.0  # by which the change is enlarged, so that a faint one is seen

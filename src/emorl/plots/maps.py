@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from emorl.report.charts import COLORS, Chart, blank, styled
+from emorl.plots.style import COLORS, Chart, blank, styled
 
 SHOWN = 0.02  # share of a factor's importance above which a dimension is worth a row
 
