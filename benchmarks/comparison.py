@@ -24,10 +24,10 @@ from emorl.evaluation.leakage import leakage
 from emorl.evaluation.memory import peak_memory
 from emorl.files import write_json
 from emorl.models import build
+from emorl.plots.panels import Panels
+from emorl.plots.pictures import decomposition_row, save_picture
+from emorl.plots.style import blank, log_scale, save_chart, styled
 from emorl.probability import noise_from, noise_per_image
-from emorl.report.charts import blank, log_scale, save_chart, styled
-from emorl.report.images import decomposition_row, save_picture
-from emorl.report.panels import Panels
 from emorl.report.published import PUBLISHED_ARI, SYSTEMS
 from emorl.reproduce.jobs import train_missing
 from emorl.reproduce.trained import Trained

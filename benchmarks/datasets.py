@@ -20,7 +20,7 @@ from emorl.data import DATASETS
 from emorl.data.base import Arrays
 from emorl.data.published import LAYOUTS, scenes_of
 from emorl.files import write_json
-from emorl.report.images import grid, save_picture, scene_row
+from emorl.plots.pictures import grid, save_picture, scene_row
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "datasets.json"

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from emorl.files import write_json
-from emorl.training.log import read_metrics
+from emorl.runs.directory import read_metrics
 
 RESULTS = Path(__file__).parent / "results" / "processes.json"
 WAYS = {"one process, two threads": (1, 2), "two processes, one thread each": (2, 1)}

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from emorl import DataConfig, load, open_dataset
-from emorl.report.charts import learning_curves
-from emorl.report.images import save_picture, scenes_apart
+from emorl.plots.pictures import save_picture, scenes_apart
+from emorl.plots.style import learning_curves
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "efficient-morl--tetrominoes-fast.json"

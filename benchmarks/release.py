@@ -13,9 +13,9 @@ from emorl.config import read_json
 from emorl.data import open_dataset
 from emorl.evaluation.evaluate import evaluate
 from emorl.files import write_bytes, write_json
-from emorl.pretrained import FOLDER, checksum
-from emorl.training.checkpoint import WEIGHTS, load_run
-from emorl.training.log import read_metrics
+from emorl.runs.checkpoint import load_run
+from emorl.runs.directory import WEIGHTS, read_metrics
+from emorl.runs.run import FOLDER, checksum
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from emorl import PRESETS, evaluate, load, open_dataset, train
 from emorl.config import read_json
 from emorl.files import make_directory, write_json
-from emorl.training.log import read_metrics
+from emorl.runs.directory import read_metrics
 
 RESULTS = Path(__file__).parent / "results"
 CURVE = ("ari", "mse", "kl_hierarchical", "kl_refined", "slots_used")

@@ -25,9 +25,9 @@ from emorl.evaluation.memory import peak_memory
 from emorl.files import make_directory, write_json
 from emorl.models import build
 from emorl.models.base import Model
-from emorl.presets import PRESETS
 from emorl.reproduce.efficiency import resized
-from emorl.training.directory import environment
+from emorl.runs.presets import PRESETS
+from emorl.runs.provenance import environment
 from readme import ROOT
 from reference import Reference
 from targets import conclusions, document

@@ -13,13 +13,14 @@ import pytest
 import torch
 
 from conftest import ROOT
-from emorl import evaluate, pretrained
+from emorl import evaluate
 from emorl.data import open_dataset
 from emorl.errors import UserError
-from emorl.presets import PRESETS
 from emorl.reproduce.jobs import is_finished
-from emorl.training.checkpoint import load_run
-from emorl.training.run import RunConfig
+from emorl.runs import run as pretrained
+from emorl.runs.checkpoint import load_run
+from emorl.runs.config import RunConfig
+from emorl.runs.presets import PRESETS
 
 TINY = "efficient-morl/tetrominoes-tiny"
 

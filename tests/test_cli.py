@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from emorl.data import DataConfig, open_dataset
-from emorl.presets import PRESETS
-from emorl.report.images import to_pixels
+from emorl.plots.pictures import to_pixels
+from emorl.runs.presets import PRESETS
 from emorl.training.trainer import train
 
 TINY = "efficient-morl/tetrominoes-tiny"

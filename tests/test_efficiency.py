@@ -18,11 +18,11 @@ from emorl.evaluation.efficiency import Cost, FlopCounter, Pass, costs, paramete
 from emorl.evaluation.memory import peak_memory
 from emorl.models import build
 from emorl.models.base import Model
-from emorl.presets import PRESETS
-from emorl.report.efficiency import efficiency_figure, lines
+from emorl.plots.efficiency import efficiency_figure, lines
 from emorl.reproduce import efficiency
 from emorl.reproduce.efficiency import CLEVR6, cells
 from emorl.reproduce.run import reproduce
+from emorl.runs.presets import PRESETS
 from emorl.types import Decomposition, Outcome
 
 TINY = "efficient-morl/tetrominoes-tiny"

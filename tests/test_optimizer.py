@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from emorl.runs.config import TrainConfig
 from emorl.training.optimizer import Muon, as_matrices, build_optimizer, is_matrix, orthogonalise
-from emorl.training.run import TrainConfig
 
 
 def test_orthogonalise_levels_singular_values() -> None:

@@ -26,12 +26,12 @@ import torch
 from conftest import ROOT
 from emorl.cli import main
 from emorl.errors import UserError
-from emorl.presets import PRESETS
+from emorl.runs.checkpoint import read_checkpoint
+from emorl.runs.directory import CHECKPOINT, LOCK, WEIGHTS, read_metrics
+from emorl.runs.lock import is_abandoned, locked
+from emorl.runs.presets import PRESETS
 from emorl.training import trainer
-from emorl.training.checkpoint import CHECKPOINT, WEIGHTS, read_checkpoint
-from emorl.training.lock import LOCK, is_abandoned, locked
-from emorl.training.log import read_metrics
-from emorl.training.processes import giving_up
+from emorl.training.distributed import giving_up
 from emorl.types import Scene
 
 TINY = "efficient-morl/tetrominoes-tiny"
@@ -305,6 +305,6 @@ def test_a_lock_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_without_locks_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("emorl.training.lock.fcntl", None)
+    monkeypatch.setattr("emorl.runs.lock.fcntl", None)
     with locked(tmp_path), locked(tmp_path):
         assert not is_abandoned(tmp_path)

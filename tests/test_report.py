@@ -19,7 +19,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-import emorl.cli.training
+import emorl.cli.train
 from emorl.cli import main
 from emorl.cli.reports import display_names, nearest_preset, open_run, train_command_of
 from emorl.data import DataConfig, open_dataset
@@ -29,18 +29,18 @@ from emorl.evaluation.activeness import widest
 from emorl.evaluation.evaluate import Scores
 from emorl.models import build
 from emorl.models.base import Model
-from emorl.presets import PRESETS
-from emorl.report.charts import blank, literal, svg_of
-from emorl.report.curves import Course, panels_of, series, training_curves
+from emorl.plots.lines import Course, panels_of, series, training_curves
+from emorl.plots.maps import activeness_map, importance_matrix
+from emorl.plots.panels import GAP, Panels, palette
+from emorl.plots.pictures import scene_panels, worst_scenes
+from emorl.plots.posteriors import posterior_panels, posterior_row, posteriors, step_names
+from emorl.plots.style import blank, literal, svg_of
+from emorl.plots.traversals import Traversal, as_gif, most_salient, traversal_frames, traverse
 from emorl.report.html import Page, render
-from emorl.report.images import scene_panels, worst_scenes
-from emorl.report.maps import activeness_map, importance_matrix
 from emorl.report.page import build_page
-from emorl.report.panels import GAP, Panels, palette
-from emorl.report.posteriors import posterior_panels, posterior_row, posteriors, step_names
 from emorl.report.published import PUBLISHED_ABLATIONS, published
 from emorl.report.runs import QUANTITIES, Extent, Run, Scored, differences, groups_of, shortened, written
-from emorl.report.traversals import Traversal, as_gif, most_salient, traversal_frames, traverse
+from emorl.runs.presets import PRESETS
 from emorl.training.trainer import train
 from emorl.types import Decomposition, Outcome
 
@@ -527,7 +527,7 @@ def test_the_command_in_a_report_trains_the_same_run(
     assert nearest_preset(PRESETS[TINY]) == TINY
     command = train_command_of(run).split()
     wanted = []
-    monkeypatch.setattr(emorl.cli.training, "train", lambda config, out, resume: wanted.append(config))
+    monkeypatch.setattr(emorl.cli.train, "train", lambda config, out, resume: wanted.append(config))
     main(command[1:])
     assert wanted[0].to_dict() == run.settings
     strange = {**run.settings, "model": {**run.settings["model"], "kl_start": None}}

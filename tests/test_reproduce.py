@@ -15,8 +15,7 @@ import pytest
 from conftest import Run
 from emorl.errors import UserError
 from emorl.models import build
-from emorl.presets import PRESETS
-from emorl.report.bands import band_figure, smoothed
+from emorl.plots.bands import band_figure, smoothed
 from emorl.report.published import PUBLISHED_ARI, SYSTEMS, Published
 from emorl.reproduce import run as reproduction
 from emorl.reproduce import tables, variants
@@ -25,7 +24,8 @@ from emorl.reproduce.jobs import is_finished, train_missing
 from emorl.reproduce.run import reproduce, runs_of, systems_of
 from emorl.reproduce.trained import Trained, markdown, merged, summary
 from emorl.reproduce.variants import SCALES, VARIANTS, Scale, canonical, variant
-from emorl.training.run import RunConfig
+from emorl.runs.config import RunConfig
+from emorl.runs.presets import PRESETS
 from emorl.training.trainer import train
 
 TINY = "efficient-morl/tetrominoes-tiny"

@@ -18,7 +18,7 @@ from emorl.evaluation.activeness import activeness, latent_ranges
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.leakage import Edit, Leakage, leakage
 from emorl.evaluation.sweeps import by_objects, stability, sweep_slots, sweep_steps
-from emorl.report.edits import edit_row
+from emorl.plots.edits import edit_row
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,13 @@ import torch
 from emorl.errors import UserError
 from emorl.geco import GecoConfig
 from emorl.models import MODELS, build
-from emorl.presets import PRESETS
-from emorl.pretrained import load
+from emorl.runs.checkpoint import load_checkpoint, read_checkpoint
+from emorl.runs.config import RunConfig, TrainConfig
+from emorl.runs.directory import CHECKPOINT, PREVIOUS, WEIGHTS, read_metrics
+from emorl.runs.presets import PRESETS
+from emorl.runs.run import load
 from emorl.training import trainer
-from emorl.training.checkpoint import CHECKPOINT, PREVIOUS, WEIGHTS, load_checkpoint, read_checkpoint
 from emorl.training.diagnosis import diagnose
-from emorl.training.log import read_metrics
-from emorl.training.run import RunConfig, TrainConfig
 from emorl.training.schedules import Curriculum, learning_rate
 from emorl.types import Scene
 

@@ -16,9 +16,9 @@ from emorl.cli.reports import report_command
 from emorl.cli.reproduce import reproduce_command
 from emorl.cli.scenes import convert_command, data_command, list_command, preview_command, store_command
 from emorl.cli.sweeps import sweep_command
-from emorl.cli.training import train_command, train_help
+from emorl.cli.train import train_command, train_help
 from emorl.errors import UserError
-from emorl.training.processes import PeerLost
+from emorl.training.distributed import PeerLost
 from emorl.training.signals import Interrupted
 
 DESCRIPTION = """Discovers the objects in images without labels. Begin with `emorl list`, then

@@ -12,10 +12,10 @@ import tyro
 from emorl.cli.console import progress_bar, say
 from emorl.errors import UserError
 from emorl.files import make_directory, write_json
-from emorl.report.charts import save_chart
-from emorl.report.efficiency import efficiency_figure
+from emorl.plots.efficiency import efficiency_figure
+from emorl.plots.style import save_chart
 from emorl.reproduce.efficiency import CLEVR6, STEPS, cells, measure
-from emorl.training.directory import environment
+from emorl.runs.provenance import environment
 
 COLUMNS = {  # heading -> key of a row, its format
     "parameters": ("parameters", "{:,}"),

@@ -15,15 +15,16 @@ from emorl.evaluation.activeness import activeness, latent_ranges
 from emorl.evaluation.evaluate import evaluate
 from emorl.files import make_directory, write_bytes
 from emorl.models.base import Model
-from emorl.pretrained import load_with_config
+from emorl.plots.lines import Course, training_curves
+from emorl.plots.maps import activeness_map, importance_matrix
+from emorl.plots.pictures import save_picture, scenes_apart, worst_scenes
+from emorl.plots.posteriors import posteriors
+from emorl.plots.style import save_chart
+from emorl.plots.traversals import as_gif, traversal_frames, traversal_grid, traverse
 from emorl.probability import noise_from, noise_per_image
-from emorl.report.charts import save_chart
-from emorl.report.curves import Course, training_curves
-from emorl.report.images import save_picture, scenes_apart, worst_scenes
-from emorl.report.maps import activeness_map, importance_matrix
-from emorl.report.posteriors import posteriors
-from emorl.report.traversals import as_gif, traversal_frames, traversal_grid, traverse
-from emorl.training.log import METRICS, read_metrics
+from emorl.runs.directory import METRICS_FILE as METRICS
+from emorl.runs.directory import read_metrics
+from emorl.runs.run import load_with_config
 
 FigureName = Literal["decompositions", "posteriors", "traversals", "curves", "activeness", "dci"]
 DIMS = 8  # of a traversal, unless they are named

@@ -18,9 +18,9 @@ from emorl.errors import UserError
 from emorl.evaluation.evaluate import Scores, evaluate
 from emorl.files import make_directory, write_json
 from emorl.models.base import Model
-from emorl.pretrained import load_with_config
+from emorl.plots.pictures import save_decomposition, save_picture, scenes_apart
 from emorl.probability import noise_from, noise_per_image
-from emorl.report.images import save_decomposition, save_picture, scenes_apart
+from emorl.runs.run import load_with_config
 
 
 def evaluate_command(

@@ -20,13 +20,13 @@ from emorl.data import Split, open_dataset
 from emorl.errors import UserError
 from emorl.files import make_directory, write_bytes
 from emorl.models import kind_of
-from emorl.presets import PRESETS
-from emorl.pretrained import card_of, load_with_config
 from emorl.report.html import render
 from emorl.report.page import build_page
 from emorl.report.runs import QUICK, Extent, Run, flat
-from emorl.training.log import read_metrics
-from emorl.training.run import RunConfig
+from emorl.runs.config import RunConfig
+from emorl.runs.directory import read_metrics
+from emorl.runs.presets import PRESETS
+from emorl.runs.run import card_of, load_with_config
 
 
 def report_command(

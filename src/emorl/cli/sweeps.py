@@ -13,8 +13,8 @@ from emorl.data import Split, open_dataset
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.sweeps import Row, by_objects, stability, sweep_slots, sweep_steps
 from emorl.files import write_json
-from emorl.pretrained import load_with_config
-from emorl.report.sweeps import sweep_chart
+from emorl.plots.sweeps import sweep_chart
+from emorl.runs.run import load_with_config
 
 
 def sweep_command(

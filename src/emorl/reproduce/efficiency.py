@@ -13,11 +13,11 @@ from emorl.evaluation.efficiency import Pass, costs, parameters, refines_at_will
 from emorl.evaluation.memory import peak_memory
 from emorl.geco import GecoConfig
 from emorl.models import build
-from emorl.presets import PRESETS
-from emorl.report.charts import save_chart
-from emorl.report.efficiency import efficiency_figure
+from emorl.plots.efficiency import efficiency_figure
+from emorl.plots.style import save_chart
 from emorl.report.published import SYSTEMS
 from emorl.reproduce.trained import Row, Trained
+from emorl.runs.presets import PRESETS
 
 CLEVR6 = tuple(name for name in PRESETS if name.endswith("/clevr6"))
 STEPS = (0, 1, 3)

@@ -11,15 +11,15 @@ from emorl.evaluation.activeness import activeness, latent_ranges
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.leakage import leakage
 from emorl.evaluation.sweeps import sweep_steps
+from emorl.plots.bands import Points, band_figure, smoothed
+from emorl.plots.edits import TITLES, edit_row
+from emorl.plots.panels import Panels
+from emorl.plots.pictures import save_picture, scenes_apart, stacked
+from emorl.plots.posteriors import posteriors
+from emorl.plots.style import save_chart
+from emorl.plots.sweeps import sweep_figure
+from emorl.plots.traversals import traversal_grid, traverse
 from emorl.probability import noise_from, noise_per_image
-from emorl.report.bands import Points, band_figure, smoothed
-from emorl.report.charts import save_chart
-from emorl.report.edits import TITLES, edit_row
-from emorl.report.images import save_picture, scenes_apart, stacked
-from emorl.report.panels import Panels
-from emorl.report.posteriors import posteriors
-from emorl.report.sweeps import sweep_figure
-from emorl.report.traversals import traversal_grid, traverse
 from emorl.reproduce.trained import Row, Trained
 
 EDITED = 4  # scenes with an edit in the picture of appendix B

@@ -13,10 +13,9 @@ from typing import IO
 
 from emorl.errors import UserError
 from emorl.files import make_directory, write_json
-from emorl.training.checkpoint import CONFIG, WEIGHTS
-from emorl.training.directory import check_same
-from emorl.training.log import read_metrics
-from emorl.training.run import RunConfig
+from emorl.runs.config import RunConfig
+from emorl.runs.directory import CONFIG, WEIGHTS, read_metrics
+from emorl.runs.resume import check_same
 from emorl.training.signals import Interrupted, stop_requests
 
 POLL = 0.5  # seconds between looks at the processes

@@ -10,12 +10,12 @@ from typing import Any
 from emorl.config import read_json
 from emorl.errors import UserError
 from emorl.files import make_directory, write_json
-from emorl.presets import PRESETS
 from emorl.reproduce.experiments import Experiment, find, system_on
 from emorl.reproduce.jobs import train_missing
 from emorl.reproduce.trained import Trained, markdown, merged, summary
 from emorl.reproduce.variants import SCALES, ScaleName, canonical, variant
-from emorl.training.run import RunConfig
+from emorl.runs.config import RunConfig
+from emorl.runs.presets import PRESETS
 
 
 def runs_of(experiment: Experiment, scale: ScaleName, folder: Path) -> list[Trained]:

@@ -12,9 +12,9 @@ from typing import Any
 from emorl.data import SceneDataset, Split, open_dataset
 from emorl.models.base import Model
 from emorl.report.published import Published
-from emorl.training.checkpoint import load_run
-from emorl.training.log import read_metrics
-from emorl.training.run import RunConfig
+from emorl.runs.checkpoint import load_run
+from emorl.runs.config import RunConfig
+from emorl.runs.directory import read_metrics
 
 Row = dict[str, Any]  # "label", "seed", and a number for each score
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from emorl.geco import GecoConfig
-from emorl.presets import PRESETS
-from emorl.training.run import RunConfig
+from emorl.runs.config import RunConfig
+from emorl.runs.presets import PRESETS
 
 ScaleName = Literal["cpu", "paper"]
 

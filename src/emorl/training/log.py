@@ -17,22 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from emorl.errors import UserError
 from emorl.files import write_bytes
-from emorl.training.run import TrainConfig
-
-METRICS = "metrics.jsonl"
-
-
-def read_metrics(directory: Path) -> list[dict[str, float]]:
-    """Returns the lines of metrics.jsonl; one torn by a crash is left out."""
-    path = directory / METRICS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    records = []
-    for line in lines:
-        try:
-            records.append(json.loads(line))
-        except ValueError:
-            continue
-    return records
+from emorl.runs.config import TrainConfig
+from emorl.runs.directory import METRICS_FILE, read_metrics
 
 
 class TrainingLog:
@@ -40,8 +26,8 @@ class TrainingLog:
 
     def __init__(self, directory: Path, train: TrainConfig, *, start: int) -> None:
         kept = [record for record in read_metrics(directory) if record["step"] < start]
-        write_bytes(directory / METRICS, "".join(json.dumps(record) + "\n" for record in kept).encode())
-        self.path = directory / METRICS
+        write_bytes(directory / METRICS_FILE, "".join(json.dumps(record) + "\n" for record in kept).encode())
+        self.path = directory / METRICS_FILE
         self.train, self.start = train, start
         self.values: dict[str, float] = {}  # the newest
         self.scores: dict[str, float] = {}  # on validation scenes, the newest

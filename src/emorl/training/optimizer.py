@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from emorl.training.run import TrainConfig
+from emorl.runs.config import TrainConfig
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic whose iteration pushes singular values towards one
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from emorl.training.run import TrainConfig
+from emorl.runs.config import TrainConfig
 
 
 def learning_rate(step: int, train: TrainConfig) -> float:

@@ -22,14 +22,14 @@ from emorl.files import make_directory
 from emorl.models import build
 from emorl.models.base import Model
 from emorl.probability import noise_from, shard_of_noise
-from emorl.training.checkpoint import load_checkpoint, save_checkpoint
+from emorl.runs.checkpoint import load_checkpoint, save_checkpoint
+from emorl.runs.config import RunConfig, TrainConfig
+from emorl.runs.lock import locked
+from emorl.runs.resume import prepare
 from emorl.training.diagnosis import diagnose
-from emorl.training.directory import prepare
-from emorl.training.lock import locked
+from emorl.training.distributed import PeerLost, failing_together, launch, mean_over_ranks, resume_command
 from emorl.training.log import TrainingLog
 from emorl.training.optimizer import build_optimizer
-from emorl.training.processes import PeerLost, failing_together, launch, mean_over_ranks, resume_command
-from emorl.training.run import RunConfig, TrainConfig
 from emorl.training.schedules import Curriculum, learning_rate
 from emorl.training.signals import Interrupted, stop_requests
 from emorl.types import Outcome

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import platform
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from emorl.errors import UserError
 from emorl.files import write_json
-from emorl.training.checkpoint import CONFIG, load_checkpoint
-from emorl.training.run import RunConfig
+from emorl.runs.checkpoint import load_checkpoint
+from emorl.runs.config import RunConfig
+from emorl.runs.directory import CONFIG, ENVIRONMENT
+from emorl.runs.provenance import stamp
 
 
 def prepare(run: RunConfig, directory: Path, *, resume: bool) -> dict[str, Any] | None:
@@ -27,7 +25,7 @@ def prepare(run: RunConfig, directory: Path, *, resume: bool) -> dict[str, Any] 
         check_same(RunConfig.read(path), run, path)
         checkpoint = load_checkpoint(directory)
     write_json(path, run.to_dict())
-    write_json(directory / "environment.json", environment())
+    write_json(directory / ENVIRONMENT, stamp())
     return checkpoint
 
 
@@ -42,16 +40,3 @@ def check_same(before: RunConfig, run: RunConfig, path: Path) -> None:
     for name in ("seed", "batch_size", "optimizer"):
         if getattr(before.train, name) != getattr(run.train, name):
             raise UserError(f"train.{name} must stay {getattr(before.train, name)!r}, as it was in {path}.")
-
-
-def environment() -> dict[str, Any]:
-    """What the numbers of a run may depend on, besides its config."""
-    return {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "machine": platform.machine(),
-        "system": platform.system(),
-        "threads": torch.get_num_threads(),
-        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-    }

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from emorl.geco import KLGecoConfig
 from emorl.models.genesis_v2 import GenesisV2Config
-from emorl.presets.common import FAST, TINY, named
-from emorl.presets.genesis import PAPER
+from emorl.runs.presets.common import FAST, TINY, named
+from emorl.runs.presets.genesis import PAPER
 
 TETROMINOES_FAST = GenesisV2Config(
     image_size=35,

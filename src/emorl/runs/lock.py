@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from emorl.errors import UserError
+from emorl.runs.directory import LOCK
 
 try:
     import fcntl
 except ImportError:  # not a Unix: trainings go unlocked there
     fcntl = None  # type: ignore[assignment]
-
-LOCK = ".lock"  # holds the id of the process that trains; gone after an orderly end
 
 
 @contextmanager

@@ -20,10 +20,11 @@ from torch import Tensor
 
 from emorl.errors import UserError
 from emorl.models import build
-from emorl.training.checkpoint import CONFIG, load_checkpoint
-from emorl.training.lock import LOCK, is_abandoned
+from emorl.runs.checkpoint import load_checkpoint
+from emorl.runs.config import RunConfig
+from emorl.runs.directory import CONFIG, LOCK
+from emorl.runs.lock import is_abandoned
 from emorl.training.precision import check_bf16
-from emorl.training.run import RunConfig
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

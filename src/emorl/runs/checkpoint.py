@@ -24,14 +24,9 @@ from emorl.errors import UserError
 from emorl.files import write_bytes
 from emorl.models import build
 from emorl.models.base import Model
-from emorl.training.run import RunConfig
-
-CONFIG, WEIGHTS, CHECKPOINT, PREVIOUS = (
-    "config.json",
-    "weights.safetensors",
-    "checkpoint.pt",
-    "checkpoint.previous.pt",
-)
+from emorl.runs.config import RunConfig
+from emorl.runs.directory import CHECKPOINT, CONFIG, PREVIOUS, WEIGHTS
+from emorl.runs.upgrade import upgrade_weights
 
 
 def save_checkpoint(directory: Path, model: Model, state: Mapping[str, Any]) -> None:
@@ -108,7 +103,7 @@ def load_run(directory: Path) -> tuple[Model, RunConfig]:
 
 def load_weights(model: Model, weights: Mapping[str, Tensor], *, source: Path) -> None:
     """Copies `weights` into `model`; raises UserError where they do not fit."""
-    own = model.state_dict()
+    weights, own = upgrade_weights(weights), model.state_dict()
     wrong = [name for name in own if name not in weights or weights[name].shape != own[name].shape]
     wrong += [name for name in weights if name not in own]
     if wrong:

@@ -11,8 +11,8 @@ import tyro
 
 from emorl.data import DataConfig
 from emorl.errors import UserError, nearest
-from emorl.presets import PRESETS
-from emorl.training.run import RunConfig
+from emorl.runs.config import RunConfig
+from emorl.runs.presets import PRESETS
 from emorl.training.trainer import train
 
 

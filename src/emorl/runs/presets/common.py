@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from emorl.data import DataConfig
-from emorl.training.run import RunConfig, TrainConfig
+from emorl.runs.config import RunConfig, TrainConfig
 
 FAST = TrainConfig(
     steps=14_000,

@@ -11,6 +11,7 @@ from emorl.config import from_dict, read_json, to_dict
 from emorl.data import DataConfig
 from emorl.errors import UserError, check_numbers, nearest
 from emorl.models import MODELS, kind_of
+from emorl.runs.upgrade import upgrade
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,6 @@ class RunConfig:
     @staticmethod
     def read(path: Path) -> RunConfig:
         try:
-            return RunConfig.from_dict(read_json(path))
+            return RunConfig.from_dict(upgrade(read_json(path)))
         except UserError as error:
             raise UserError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from None
