@@ -1,147 +1,232 @@
-"""The course of a training, from its metrics: loss, likelihood, KL, validation scores, refinement, weights."""
+"""The line chart: one or more panels of lines. Training curves, sweeps, seeds and costs are all drawn by it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
-from emorl.plots.style import COLORS, INK, Chart, blank, literal, log_scale, styled
+from emorl.evaluation.metrics import metric, shown_in_charts
+from emorl.plots.style import COLORS, DASHES, INK, Chart, blank, literal, log_log_scale, log_scale, styled
 
-Metrics = Sequence[Mapping[str, float | None]]  # the lines of metrics.jsonl
-Line = tuple[list[float], list[float]]  # steps done, and values
-POINTS = 160  # at most so many of a line are drawn, each a mean of its neighbours
-START = 0.04  # share of the training whose loss may leave the frame: it falls from great heights
-DASHES: list[Any] = ["-", (0, (4, 2)), (0, (1, 1.5)), "-."]
+Points = Sequence[tuple[float, float]]  # (x, y)
+Row = Mapping[str, Any]  # scores by name; "<name>_error" is the standard error, where there is one
+Entry = tuple[str, str, Any]  # of a legend: label, colour, dash
+SMALL = (3.4, 2.5)  # inches: a chart of one panel for a page that lays charts out
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points to connect, with a band around them if `low` and `high` are given."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+    label: str = ""
+    color: str = COLORS[0]
+    dash: Any = "-"  # "": no line, only markers
+    marker: str = ""  # "o" for dots
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    note: str = ""  # written at the last point
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Quantities that are drawn together."""
+    """Axes with lines that are drawn together."""
 
     title: str
-    pattern: str  # of their names
-    is_log: bool = False
-    goal: str = ""  # the score whose published value belongs here
+    lines: Sequence[Line]
+    xlabel: str = ""
+    ylabel: str = ""
+    scale: Literal["linear", "log", "log-log"] = "linear"
+    limits: tuple[float | None, float | None] | None = None  # of the vertical axis
+    goal: float | None = None  # a dotted horizontal line
+    usual: float | None = None  # a dotted vertical line
+    ticks: Sequence[float] | None = None  # along the horizontal axis
+    legend: Sequence[Entry] = ()  # inside the axes
 
 
-PANELS = [
-    Panel("Validation ARI", "validation_ari", goal="ari"),
-    Panel("Validation MSE", "validation_mse", is_log=True, goal="mse"),
-    Panel("Loss", "loss"),
-    Panel("Negative log-likelihood", "nll"),
-    Panel("KL (nats)", "kl_hierarchical|kl_refined", is_log=True, goal="kl_refined"),
-    Panel("L2 norm of refinement updates", r"update_\d+"),
-    Panel("Weight of the NLL", "nll_weight", is_log=True),
-    Panel("Weight of the KL", "kl_weight", is_log=True),
-]
-NAMES = {"kl_hierarchical": "all layers", "kl_refined": "refined"}
+@styled
+def line_chart(
+    panels: Sequence[Panel],
+    *,
+    columns: int = 4,
+    size: tuple[float, float] = (3.1, 2.4),
+    legend: Sequence[Entry] | None = None,
+) -> Chart:
+    """Draws `panels`, each of `size` inches. Below them stands a legend: that of the lines' labels if left out."""
+    entries = legend_of(panels) if legend is None else legend
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = blank(size[0] * columns, size[1] * rows + (0.3 if entries else 0))
+    places = figure.subplots(rows, columns, squeeze=False).flatten()
+    for axes, panel in zip(places, panels, strict=False):
+        draw(axes, panel)
+    for axes in places[len(panels) :]:
+        axes.set_visible(False)
+    if entries:
+        add_legend(figure, entries, loc="outside lower center", ncols=min(len(entries), 2 * columns))
+    return figure
 
 
-@dataclass(frozen=True)
-class Course:
-    """The metrics of some runs, and how they are drawn."""
-
-    runs: Mapping[str, Metrics]
-    goals: Mapping[str, float] = field(default_factory=dict)  # published scores, drawn dotted
-    colors: Mapping[str, str] = field(default_factory=dict)  # of runs; each has its own if left out
-
-    def color(self, run: str) -> str:
-        return self.colors.get(run, COLORS[list(self.runs).index(run) % len(COLORS)])
+def legend_of(panels: Sequence[Panel]) -> list[Entry]:
+    """The labels of all lines, each once; none if there is a single one."""
+    entries = {
+        line.label: (line.label, line.color, line.dash) for p in panels for line in p.lines if line.label
+    }
+    return list(entries.values()) if len(entries) > 1 else []
 
 
-def series(metrics: Metrics, name: str) -> Line:
-    """Steps done and values; where a training wrote many, means over stretches of it."""
-    pairs = [(m["step"], m[name]) for m in metrics if m.get(name) is not None and m.get("step") is not None]
-    if not pairs:
-        return [], []
-    stretches = np.array_split(np.array(pairs, dtype=float), min(POINTS, len(pairs)))
-    steps, values = zip(*(stretch.mean(axis=0) for stretch in stretches), strict=True)
-    return [float(step) + 1 for step in steps], [float(value) for value in values]
-
-
-def panels_of(runs: Mapping[str, Metrics]) -> Iterator[tuple[Panel, list[str]]]:
-    """The panels that have something to show, and the names of what they show."""
-    known = dict.fromkeys(name for metrics in runs.values() for record in metrics for name in record)
-    for panel in PANELS:
-        names = [name for name in known if re.fullmatch(panel.pattern, name)]
-        drawn = [series(metrics, name)[1] for metrics in runs.values() for name in names]
-        values = [value for line in drawn for value in line]
-        # A single point is no curve, and what never moves is said by the configuration.
-        if max(map(len, drawn), default=0) > 1 and max(values) - min(values) > 1e-6 * abs(max(values)):
-            yield panel, names
-
-
-def draw(axes: Any, panel: Panel, names: Sequence[str], course: Course) -> None:
-    """Colours tell runs apart and dashes quantities; of a single run, colours tell quantities apart."""
-    is_alone = len(course.runs) == 1
-    lines = []
-    for run, metrics in course.runs.items():
-        for n, name in enumerate(names):
-            line = series(metrics, name)
-            color, dash = (COLORS[n % len(COLORS)], "-") if is_alone else (course.color(run), DASHES[n % 4])
-            axes.plot(*line, color=color, ls=dash, alpha=0.9 if len(course.runs) < 3 else 0.75)
-            lines.append(line)
-    if panel.goal in course.goals:
-        axes.axhline(course.goals[panel.goal], color=INK, lw=1, ls=":")
-    axes.set_title(panel.title)
-    axes.set_xlabel("step")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value >= 1000 else f"{value:g}")
-    set_range(axes, panel, lines)
-    if len(names) > 1:
-        styles = [
-            (COLORS[n % len(COLORS)], "-") if is_alone else (INK, DASHES[n % 4]) for n in range(len(names))
-        ]
-        titles = [NAMES.get(name, name.replace("update_", "refinement ")) for name in names]
-        legend(axes, titles, styles)
-
-
-def set_range(axes: Any, panel: Panel, lines: Sequence[Line]) -> None:
-    values = [value for line in lines for value in line[1]]
-    if panel.is_log and min(values) > 0:
-        log_scale(axes)
-    elif panel.goal == "ari":
-        axes.set_ylim(min(0.0, *values), 1.02)
-    elif panel.pattern in ("loss", "nll"):
-        end = max(steps[-1] for steps, _ in lines if steps)
-        settled = [v for line in lines for step, v in zip(*line, strict=True) if step > START * end]
-        margin = 0.06 * (max(settled) - min(settled)) or 1.0
-        axes.set_ylim(min(settled) - margin, max(settled) + margin)
-
-
-def legend(place: Any, titles: Sequence[str], styles: Sequence[tuple[str, Any]], **options: Any) -> None:
+def add_legend(place: Any, entries: Sequence[Entry], **options: Any) -> None:
     from matplotlib.lines import Line2D
 
-    lines = [Line2D([], [], color=color, ls=dash) for color, dash in styles]
-    place.legend(lines, [literal(title) for title in titles], **options)
+    lines = [Line2D([], [], color=color, ls=dash) for _, color, dash in entries]
+    place.legend(lines, [literal(label) for label, _, _ in entries], **options)
 
 
-@styled
-def training_curves(course: Course, *, columns: int = 4) -> Chart | None:
-    """All panels that have data, in one chart; None if there is nothing to draw."""
-    found = list(panels_of(course.runs))
-    if not found:
-        return None
-    columns = min(columns, len(found))
-    rows = -(-len(found) // columns)
-    figure = blank(3.1 * columns, 2.4 * rows + (0.3 if len(course.runs) > 1 else 0))
-    places = figure.subplots(rows, columns, squeeze=False).flatten()
-    for axes, (panel, names) in zip(places, found, strict=False):
-        draw(axes, panel, names, course)
-    for axes in places[len(found) :]:
-        axes.set_visible(False)
-    if len(course.runs) > 1:
-        styles = [(course.color(run), "-") for run in course.runs]
-        legend(figure, list(course.runs), styles, loc="outside lower center", ncols=min(len(styles), 6))
-    return figure
+def draw(axes: Any, panel: Panel) -> None:
+    for line in panel.lines:
+        look = {"color": line.color, "ls": line.dash, "marker": line.marker, "ms": 4, "mew": 0}
+        axes.plot(line.x, line.y, alpha=0.6 if line.dash == "" else 0.9, **look)
+        if len(line.low):
+            axes.fill_between(line.x, line.low, line.high, color=line.color, alpha=0.18, lw=0)
+        if line.note:
+            end = (line.x[-1], line.y[-1])
+            axes.annotate(line.note, end, (4, 4), textcoords="offset points", fontsize=7)
+    if panel.scale == "log-log":
+        log_log_scale(axes)
+    elif panel.scale == "log" and all(value > 0 for line in panel.lines for value in line.y):
+        log_scale(axes)
+    if panel.limits is not None:
+        axes.set_ylim(*panel.limits)
+    if panel.goal is not None:
+        axes.axhline(panel.goal, color=INK, lw=1, ls=":")
+    if panel.usual is not None:
+        axes.axvline(panel.usual, color=INK, lw=1, ls=":")
+    if panel.ticks is not None:
+        axes.set_xticks(list(panel.ticks))
+    elif panel.xlabel == "step":
+        axes.xaxis.set_major_formatter(
+            lambda value, _: f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
+        )
+    axes.set_title(literal(panel.title))
+    axes.set_xlabel(panel.xlabel)
+    axes.set_ylabel(panel.ylabel)
+    if panel.legend:
+        add_legend(axes, panel.legend)
 
 
-@styled
-def panel_chart(course: Course, panel: Panel, names: Sequence[str]) -> Chart:
-    """One panel as a chart of its own, for a page that lays them out."""
-    figure = blank(3.4, 2.5)
-    draw(figure.subplots(), panel, names, course)
-    return figure
+# Scores against anything: a sweep, the step, CPU minutes.
+
+
+def score_panels(
+    curves: Mapping[str, Sequence[Row]],
+    *,
+    label: str,
+    x: str = "value",
+    names: Sequence[str] | None = None,
+    colors: Sequence[str] = COLORS,
+    log: Sequence[str] = (),
+    goals: Mapping[str, float] | None = None,
+    usual: float | None = None,
+) -> list[Panel]:
+    """A panel for each score, a line for each curve against `x`; bands are standard errors, where they are known.
+
+    `names` are the scores to draw, those that charts show if left out; `goals` are drawn dotted, `usual` is an x.
+    """
+    known = dict.fromkeys(name for rows in curves.values() for row in rows for name in row)
+    panels = []
+    for name in shown_in_charts(known) if names is None else [name for name in names if name in known]:
+        factor, lines = metric(name).factor, []
+        for number, (curve, rows) in enumerate(curves.items()):
+            mine = [row for row in rows if row.get(name) is not None]
+            y = [factor * row[name] for row in mine]
+            error = [factor * row.get(f"{name}_error", 0.0) for row in mine]
+            low = [v - e for v, e in zip(y, error, strict=True)] if any(error) else []
+            high = [v + e for v, e in zip(y, error, strict=True)] if any(error) else []
+            marker, color = "o" if len(mine) < 20 else "", colors[number % len(colors)]
+            lines.append(Line([row[x] for row in mine], y, curve, color, marker=marker, low=low, high=high))
+        goal = None if goals is None or name not in goals else factor * goals[name]
+        ticks = sorted({value for line in lines for value in line.x}) if x == "value" else []
+        panels.append(
+            Panel(metric(name).heading, lines, label, scale="log" if name in log else "linear", goal=goal, usual=usual,
+                  ticks=ticks if 0 < len(ticks) <= 12 else None)
+        )  # fmt: skip
+    return panels
+
+
+def score_chart(curves: Mapping[str, Sequence[Row]], *, label: str, **options: Any) -> Chart:
+    """Scores against what was varied, named `label`; `options` are those of `score_panels`."""
+    return line_chart(score_panels(curves, label=label, **options), size=(3.3, 2.7))
+
+
+# Curves of several seeds: their mean as a line, from the least to the greatest as a band.
+
+
+def smoothed(points: Points, *, width: int = 25) -> Points:
+    """A running mean over `width` points: single training batches are noisy."""
+    steps, values = (np.array(column) for column in zip(*points, strict=True))
+    width = max(1, min(width, len(values) // 4))
+    weights = np.ones(width) / width
+    counts = np.convolve(np.ones(len(values)), weights, mode="same")
+    means = np.convolve(values, weights, mode="same") / counts
+    return list(zip(steps.tolist(), means.tolist(), strict=True))
+
+
+def over_seeds(seeds: Sequence[Points], label: str, color: str) -> Line:
+    """The mean of curves that share their steps, and the range they span."""
+    count = min(map(len, seeds))
+    values = np.array([[value for _, value in seed[:count]] for seed in seeds])
+    mean, low, high = (of.tolist() for of in (values.mean(axis=0), values.min(axis=0), values.max(axis=0)))
+    return Line([step for step, _ in seeds[0][:count]], mean, label, color, low=low, high=high)
+
+
+def seed_chart(panels: Mapping[str, Mapping[str, Sequence[Points]]], *, label: str = "step") -> Chart:
+    """`panels`: title -> label of a line -> the curves of its seeds."""
+    drawn = []
+    for title, curves in panels.items():
+        lines = [
+            over_seeds(seeds, name, COLORS[n % len(COLORS)]) for n, (name, seeds) in enumerate(curves.items())
+        ]
+        drawn.append(Panel(title, lines, label, legend=legend_of([Panel(title, lines)])))
+    return line_chart(drawn, size=(4.2, 3.2), legend=())
+
+
+# The paper's Figure 10: time against memory, a line for each model over the sizes of images.
+
+PASSES = {"forward": "test time", "training": "training: forward and backward"}
+
+
+def cost_chart(rows: Sequence[Row]) -> Chart:
+    """Rows of `emorl bench`; of several batch sizes the largest is drawn, and lines end in the size of the images."""
+    batch = max(row["batch_size"] for row in rows)
+    mine = [row for row in rows if row["batch_size"] == batch]
+    panels = [
+        Panel(f"{title}, batch {batch}", cost_lines(mine, kind), "MiB per image", "ms per image", "log-log")
+        for kind, title in PASSES.items()
+    ]
+    return line_chart(panels, size=(5.0, 4.2))
+
+
+def cost_lines(rows: Sequence[Row], kind: str) -> list[Line]:
+    """A line for each label over the sizes: a colour for each model, a dash for each number of refinements."""
+    presets = list(dict.fromkeys(row["preset"] for row in rows))
+    seen = dict.fromkeys(presets, 0)
+    lines = []
+    for label in dict.fromkeys(row["label"] for row in rows):
+        points = sorted(
+            (row for row in rows if row["label"] == label), key=lambda row: int(row["image_size"])
+        )
+        preset = points[0]["preset"]
+        color, dash = COLORS[presets.index(preset) % len(COLORS)], DASHES[seen[preset] % len(DASHES)]
+        seen[preset] += 1
+        column = {
+            name: [row[f"{kind}_{name}"] for row in points] for name in ("mib", "ms", "ms_low", "ms_high")
+        }
+        lines.append(
+            Line(column["mib"], column["ms"], label, color, dash, "o", column["ms_low"], column["ms_high"],
+                 note=str(points[-1]["image_size"]))
+        )  # fmt: skip
+    return lines

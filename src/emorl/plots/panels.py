@@ -1,14 +1,18 @@
-"""Panels: small pictures in rows and columns with their names, for a file or for a page."""
+"""Panels: small pictures in rows and columns with their names, for a file or for a page; PNG and GIF files."""
 
 from __future__ import annotations
 
 import colorsys
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
+
+from emorl.errors import UserError
 
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]  # (H, W, 3)
 
@@ -16,6 +20,8 @@ PANEL = 96  # least side of a panel in a file, in pixels: small images are enlar
 GAP = 4
 TEXT = 13  # height of letters
 INK = (92, 98, 108)
+FRAME = 90  # milliseconds of an animation
+CLEAR = 255  # the transparent colour of a GIF
 
 
 def palette(count: int) -> Pixels:
@@ -81,3 +87,52 @@ class Panels:
             if color is not None:
                 draw.rectangle((x, top - 5, x + step - GAP - 1, top - 3), color)
         return canvas
+
+
+def grid(rows: Sequence[Sequence[Pixels | None]]) -> Image.Image:
+    """Lays panels out on white, one list per row; all panels have the same size."""
+    return Panels(rows).drawn()
+
+
+def stacked(pictures: Sequence[Image.Image]) -> Image.Image:
+    """Pictures below one another, on white."""
+    size = (max(one.width for one in pictures), sum(one.height for one in pictures))
+    whole, top = Image.new("RGB", size, "white"), 0
+    for one in pictures:
+        whole.paste(one, (0, top))
+        top += one.height
+    return whole
+
+
+def save_picture(picture: Image.Image, path: Path) -> None:
+    """Writes an image file, and the folder it belongs in."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        picture.save(path)
+    except (OSError, ValueError) as error:  # ValueError: a suffix that names no image format
+        raise UserError(f"Cannot write {path}: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def as_gif(frames: Sequence[Image.Image]) -> bytes:
+    """An endless animation; what is transparent in a frame stays so."""
+    # One palette for all frames, or colours flicker.
+    colors = in_a_row([frame.convert("RGB") for frame in frames]).quantize(255, dither=Image.Dither.NONE)
+    still = []
+    for frame in frames:
+        indexed = frame.convert("RGB").quantize(palette=colors, dither=Image.Dither.NONE)
+        if frame.mode == "RGBA":
+            indexed.paste(CLEAR, mask=frame.getchannel("A").point(lambda alpha: 255 * (alpha == 0)))
+        still.append(indexed)
+    buffer = io.BytesIO()
+    options: Any = {"transparency": CLEAR} if frames[0].mode == "RGBA" else {}
+    still[0].save(buffer, "GIF", save_all=True, append_images=still[1:], duration=FRAME, loop=0, **options)
+    return buffer.getvalue()
+
+
+def in_a_row(pictures: Sequence[Image.Image]) -> Image.Image:
+    """Pictures of one size in a row."""
+    width, height = pictures[0].size
+    whole = Image.new("RGB", (width * len(pictures), height))
+    for number, one in enumerate(pictures):
+        whole.paste(one, (number * width, 0))
+    return whole

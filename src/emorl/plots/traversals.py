@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from PIL import Image
 from torch import Tensor
 
 from emorl.errors import UserError
-from emorl.evaluation.activeness import swept
+from emorl.evaluation.latents import swept
 from emorl.models.base import Model
-from emorl.plots.pictures import to_pixels
 from emorl.plots.panels import Panels
+from emorl.plots.pictures import to_pixels
 from emorl.types import Decomposition
-
-FRAME = 90  # milliseconds
-CLEAR = 255  # the colour of a GIF that is none
 
 
 @dataclass(frozen=True)
@@ -81,28 +76,3 @@ def traversal_frames(traversal: Traversal) -> list[Panels]:
         Panels([[to_pixels(row[at]) for row in traversal.pictures]], titles=titles)
         for at in [*forth, *forth[-2:0:-1]]
     ]
-
-
-def as_gif(frames: Sequence[Image.Image]) -> bytes:
-    """An endless animation; what is transparent in a frame stays so."""
-    # One palette for all frames, or colours flicker.
-    colors = side_by_side([frame.convert("RGB") for frame in frames]).quantize(255, dither=Image.Dither.NONE)
-    still = []
-    for frame in frames:
-        indexed = frame.convert("RGB").quantize(palette=colors, dither=Image.Dither.NONE)
-        if frame.mode == "RGBA":
-            indexed.paste(CLEAR, mask=frame.getchannel("A").point(lambda alpha: 255 * (alpha == 0)))
-        still.append(indexed)
-    buffer = io.BytesIO()
-    options: Any = {"transparency": CLEAR} if frames[0].mode == "RGBA" else {}
-    still[0].save(buffer, "GIF", save_all=True, append_images=still[1:], duration=FRAME, loop=0, **options)
-    return buffer.getvalue()
-
-
-def side_by_side(pictures: Sequence[Image.Image]) -> Image.Image:
-    """Pictures of one size in a row."""
-    width, height = pictures[0].size
-    whole = Image.new("RGB", (width * len(pictures), height))
-    for number, one in enumerate(pictures):
-        whole.paste(one, (number * width, 0))
-    return whole
