@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from emorl.errors import UserError
+from emorl.evaluation.inference import can_iterate
 from emorl.models.base import Model
 
 Key = TypeVar("Key")
@@ -123,14 +124,8 @@ def parameters(make: Callable[[], Model]) -> int:
 
 def refines_at_will(make: Callable[[], Model]) -> bool:
     """Whether the model can do without refinement, so that I is free to choose."""
-    single = Pass(make, 1, num_steps=0, device="meta")
-    try:
-        with torch.device("meta"):  # nothing is computed, only shapes are
-            model = make()
-            single.run(model, single.images(model))
-    except UserError:
-        return False
-    return True
+    with torch.device("meta"):  # nothing is computed, only shapes are
+        return can_iterate(make(), 0)
 
 
 # Memory a pass needs on top of the model, measured in a process of its own, where nothing else has left traces.

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from emorl.data.base import SceneDataset
+from emorl.errors import UserError
 from emorl.models.base import Model, best_of, budget
 from emorl.probability import noise_from, noise_per_image, posterior_means
 from emorl.types import Decomposition, Outcome
@@ -38,3 +40,14 @@ def decompose_scene(
     """Scene `index` taken apart, on the model's device; with `sample` as `evaluate` scores it. B is 1."""
     image = scenes[index].image[None].to(next(model.parameters()).device)
     return infer(model, image, scene_seeds(seed, [index]), means=not sample, **options).steps[-1]
+
+
+def can_iterate(model: Model, steps: int) -> bool:
+    """Whether the model can be asked for this number of steps at test time. The one place that finds out by trying."""
+    size = model.config.image_size
+    x = torch.zeros(1, 3, size, size, device=next(model.parameters()).device)
+    try:
+        model.infer(x, num_steps=steps)
+    except UserError:
+        return False
+    return True

@@ -44,8 +44,8 @@ def adjusted_precision_recall(
     above_chance = pairs.in_both - pairs.expected
 
     def adjusted(own: Tensor, other: Tensor) -> Tensor:
-        most = own * (pairs.all - other) / pairs.all.clamp_min(1)  # own - expected, without rounding
-        return torch.where(most == 0, 1.0, above_chance / torch.where(most == 0, 1.0, most))
+        is_trivial = (own == 0) | (other == pairs.all)
+        return torch.where(is_trivial, 1.0, above_chance / torch.where(is_trivial, 1.0, own - pairs.expected))
 
     return adjusted(pairs.in_predicted, pairs.in_true), adjusted(pairs.in_true, pairs.in_predicted)
 

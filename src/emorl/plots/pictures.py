@@ -16,6 +16,7 @@ from emorl.data.base import SceneDataset
 from emorl.evaluation.evaluate import Scores
 from emorl.evaluation.inference import decompose_scene, infer, scene_seeds
 from emorl.evaluation.latents import Edit, slots_of, swept
+from emorl.evaluation.metrics import METRICS
 from emorl.models.base import Model
 from emorl.plots.panels import Panels, Pixels, grid, palette, save_picture
 from emorl.types import Decomposition, Scene
@@ -73,10 +74,16 @@ def scenes_apart(model: Model, scenes: SceneDataset, **options: Any) -> Image.Im
     return scene_panels(model, scenes, **options).drawn()
 
 
+def worst_by(scores: Scores) -> str:
+    """The score that tells which scenes are worst: ARI, or the squared error where objects are not known."""
+    return "ari" if "ari" in scores.values else "mse"
+
+
 def worst_scenes(scores: Scores, count: int = 8) -> list[int]:
-    """The scenes with the lowest ARI, worst first; where objects are not known, with the largest squared error."""
-    badness = -scores.of_images("ari") if "ari" in scores.values else scores.of_images("mse")
-    return [int(index) for index in badness.argsort(descending=True)[:count]]
+    """The scenes with the lowest ARI or the largest squared error, the worst first."""
+    name = worst_by(scores)
+    values = scores.of_images(name)
+    return [int(index) for index in values.argsort(descending=METRICS[name].direction == "down")[:count]]
 
 
 def scene_row(scene: Scene) -> list[Pixels]:

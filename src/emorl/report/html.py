@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 from jinja2 import Environment, FileSystemLoader
 from PIL import Image
 
+from emorl.plots.panels import Panels, as_gif
 from emorl.plots.style import Chart, svg_of
-from emorl.plots.panels import Panels
-from emorl.plots.traversals import as_gif
 
 PIXELS = 112  # of an inch of a chart, at most
 SIDE = 128  # of a panel, about
