@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from emorl.config import from_dict, read_json, to_dict
+from emorl.config import from_dict, to_dict
 from emorl.data import DataConfig
-from emorl.errors import UserError, check_numbers, nearest
+from emorl.errors import UserError, check_numbers, check_seed, nearest
+from emorl.files import read_json
 from emorl.models import MODELS, kind_of
 from emorl.runs.upgrade import upgrade
 
@@ -45,9 +47,10 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check_numbers(
             "train", self, steps=1, batch_size=1, devices=1, nodes=1, log_every=1, evaluate_every=1, checkpoint_every=1,
-            warm_up=0, half_life=1, evaluate_images=1, seed=0, drop_below=0,
+            warm_up=0, half_life=1, evaluate_images=1, drop_below=0,
             positive=("learning_rate", "max_grad_norm", "muon_size"),
         )  # fmt: skip
+        check_seed("train.seed", self.seed)
         if self.batch_size % (self.devices * self.nodes):
             raise UserError(
                 f"train.batch_size {self.batch_size} cannot be shared by {self.devices * self.nodes} devices evenly."
@@ -68,29 +71,59 @@ class RunConfig:
     data: DataConfig = field(default_factory=DataConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
 
+    def __post_init__(self) -> None:
+        for name, value in self.flat().items():
+            values = value if isinstance(value, list) else [value]
+            if not all(math.isfinite(item) for item in values if isinstance(item, float)):
+                raise UserError(f"{name} must be a finite number, not {value}.")
+
     def to_dict(self) -> dict[str, Any]:
+        """Returns every setting as plain JSON values, with the kind of the model."""
         values = to_dict(self)
         return values | {"model": {"kind": kind_of(self.model), **values["model"]}}
 
+    def flat(self) -> dict[str, Any]:
+        """Returns every setting by its dotted name, as on the command line: "train.learning_rate"."""
+        return dict(flatten(self.to_dict()))
+
+    def with_steps(self, steps: int) -> RunConfig:
+        """Returns the same run with another number of steps."""
+        return replace(self, train=replace(self.train, steps=steps))
+
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> RunConfig:
+        """Returns the settings in `values`, of any version. Raises UserError naming what is wrong."""
+        values = upgrade(values)
         groups = ("model", "data", "train")
         for name in values:
             if name not in groups:
                 raise UserError(f"{name} is not a group of a run's settings{nearest(name, groups)}")
-        model = dict(values.get("model", {}))
-        kind = model.pop("kind", None)
-        if kind not in MODELS:
+        model = values.get("model", {})
+        if not isinstance(model, Mapping):
+            raise UserError(f"model must be a group of settings, not {model!r}.")
+        kind = model.get("kind")
+        if not isinstance(kind, str) or kind not in MODELS:
             raise UserError(f"model.kind must name a model, not {kind!r}{nearest(str(kind), MODELS)}")
+        settings = {name: value for name, value in model.items() if name != "kind"}
         return RunConfig(
-            from_dict(MODELS[kind].Config, model, path="model"),
+            from_dict(MODELS[kind].Config, settings, path="model"),
             from_dict(DataConfig, values.get("data", {}), path="data"),
             from_dict(TrainConfig, values.get("train", {}), path="train"),
         )
 
     @staticmethod
     def read(path: Path) -> RunConfig:
+        """Returns the settings in a config.json. Raises UserError naming the file and what is wrong with it."""
         try:
-            return RunConfig.from_dict(upgrade(read_json(path)))
+            return RunConfig.from_dict(read_json(path))
         except UserError as error:
             raise UserError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from None
+
+
+def flatten(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields (dotted name, value) for every setting in nested groups."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", value

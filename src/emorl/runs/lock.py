@@ -16,8 +16,35 @@ except ImportError:  # not a Unix: trainings go unlocked there
     fcntl = None  # type: ignore[assignment]
 
 
+class Replaced(UserError):
+    """The run directory has become another one while we trained: what is there now is not ours to touch."""
+
+
+class Lock:
+    """The right to write into a run directory, as long as the directory is the one it was taken in."""
+
+    def __init__(self, directory: Path, file: int) -> None:
+        self.directory, self.file = directory, file
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the lock file is still the one that we locked; it is not if the directory was deleted."""
+        try:
+            return os.path.samestat(os.fstat(self.file), (self.directory / LOCK).stat())
+        except OSError:
+            return False
+
+    def check(self) -> None:
+        """Raises Replaced if the directory was deleted since, whether or not there is another in its place."""
+        if not self.is_held:
+            raise Replaced(
+                f"{self.directory} was deleted or replaced while this training ran. It stops here, and writes nothing "
+                "to what is there now."
+            )
+
+
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
+def locked(directory: Path) -> Iterator[Lock]:
     """Keeps other trainings out of `directory`; raises UserError if one is there."""
     path = directory / LOCK
     file = take(path)
@@ -26,12 +53,14 @@ def locked(directory: Path) -> Iterator[None]:
             f"{directory} is in use: process {holder(path)} is training there. "
             "Wait for it, stop it, or choose another --out."
         )
+    lock = Lock(directory, file)
     try:
         os.ftruncate(file, 0)
         os.write(file, f"{os.getpid()}\n".encode())
-        yield
+        yield lock
     finally:
-        path.unlink(missing_ok=True)
+        if lock.is_held:
+            path.unlink(missing_ok=True)
         os.close(file)
 
 
@@ -50,7 +79,7 @@ def take(path: Path) -> int | None:
     """Opens and locks the file `path`; None if another process has it locked."""
     while True:
         try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o644)
         except OSError as error:
             raise UserError(f"Cannot write {path}: {error.strerror}.") from None
         try:
@@ -68,7 +97,8 @@ def take(path: Path) -> int | None:
 
 
 def holder(path: Path) -> str:
+    """Returns the id of the process that has `path` locked, as far as it has written it."""
     try:
         return path.read_text(encoding="utf-8").strip() or "unknown"
-    except OSError:
+    except (OSError, ValueError):
         return "unknown"

@@ -13,15 +13,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from emorl.config import read_json
 from emorl.data import SceneDataset, Split, open_dataset
 from emorl.errors import UserError, nearest
-from emorl.models import build, kind_of
+from emorl.files import read_json
+from emorl.models import kind_of
 from emorl.models.base import Model
-from emorl.runs.checkpoint import load_weights, read_weights
+from emorl.runs.checkpoint import build_model, read_weights
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CONFIG, ENVIRONMENT, SCORES, WEIGHTS, read_metrics
-from emorl.runs.upgrade import upgrade
 
 FOLDER = Path(__file__).parent / "weights"
 
@@ -55,21 +54,19 @@ class Run:
                 f"There is no run directory and no released model {name!r}{nearest(name, released())}"
             )
         card = card_of(name)
-        config = RunConfig.from_dict(upgrade(card["config"]))
+        config = RunConfig.from_dict(card["config"])
         return Run(name, config, None, FOLDER / f"{name}.safetensors", card, label)
 
     @cached_property
     def model(self) -> Model:
-        """The model with its weights, ready for inference. Raises UserError if they are missing, damaged or do not fit."""
+        """The model with its weights, ready for inference. Raises UserError if they are missing or damaged."""
         if not self.weights.exists():
             raise UserError(
                 f"{self.name} has no {WEIGHTS} yet: its training has not reached the first checkpoint."
             )
         if self.card and checksum(self.weights) != self.card["sha256"]:
             raise UserError(f"The released weights {self.weights} are damaged: install emorl again.")
-        model = build(self.config.model)
-        load_weights(model, read_weights(self.weights), source=self.weights)
-        return model.eval()
+        return build_model(self.config.model, read_weights(self.weights), source=self.weights)
 
     @cached_property
     def metrics(self) -> Metrics:

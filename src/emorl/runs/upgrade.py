@@ -16,7 +16,8 @@ Values = dict[str, Any]
 # are of an earlier version, and leaves today's alone. They are applied in this order.
 CONFIG_CHANGES: list[Callable[[Values], None]] = []
 
-WEIGHT_NAMES: dict[str, str] = {}  # earlier beginning of a parameter's name -> today's
+# Earlier beginning of the name of a parameter or buffer -> today's, or None for what is no longer kept.
+WEIGHT_NAMES: dict[str, str | None] = {}
 
 
 def upgrade(config: Mapping[str, Any]) -> Values:
@@ -29,13 +30,14 @@ def upgrade(config: Mapping[str, Any]) -> Values:
 
 
 def upgrade_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Returns parameters and buffers under today's names."""
-    return {upgrade_name(name): tensor for name, tensor in weights.items()}
+    """Returns parameters and buffers under today's names, without those that are no longer kept."""
+    named = ((upgrade_name(name), tensor) for name, tensor in weights.items())
+    return {name: tensor for name, tensor in named if name is not None}
 
 
-def upgrade_name(name: str) -> str:
-    """Returns today's name of a parameter or buffer."""
+def upgrade_name(name: str) -> str | None:
+    """Returns today's name of a parameter or buffer, None if it is no longer kept."""
     for old, new in WEIGHT_NAMES.items():
         if name.startswith(old):
-            return new + name.removeprefix(old)
+            return None if new is None else new + name.removeprefix(old)
     return name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import sys
 import threading
@@ -19,11 +18,11 @@ import torch
 from torch import Tensor
 
 from emorl.errors import UserError
-from emorl.models import build
-from emorl.runs.checkpoint import load_checkpoint
-from emorl.runs.config import RunConfig
-from emorl.runs.directory import CONFIG, LOCK
-from emorl.runs.lock import is_abandoned
+from emorl.runs.checkpoint import load_checkpoint, shape_of_model
+from emorl.runs.config import RunConfig, TrainConfig
+from emorl.runs.directory import LOCK
+from emorl.runs.lock import Replaced, is_abandoned
+from emorl.runs.resume import resume_command
 from emorl.training.precision import check_bf16
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ ON_REQUEST = (
     128 + signal.SIGTERM,
 )  # exit statuses of processes that did what they should
 
-
 Children = list[Popen[bytes]]
 
 
@@ -44,17 +42,27 @@ class PeerLost(Exception):
     """Another process of this training has ended, so this one must. Without a message: another one tells why."""
 
 
+class Diverged(UserError):
+    """Training has failed for good: to continue with the same settings would end here again."""
+
+
 def launch(run: RunConfig) -> Fabric:
     """Starts the processes a run asks for; fabric also recognises torchrun and SLURM."""
+    check_devices(run.train)
     from lightning_fabric import Fabric  # here, because importing it takes seconds
+    from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
     from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
     from lightning_fabric.strategies.ddp import DDPStrategy
 
     train = run.train
+    if train.nodes > 1 and not (TorchElasticEnvironment.detect() or SLURMEnvironment.detect()):
+        raise UserError(
+            f"train.nodes {train.nodes} needs a launcher that starts a process on each node: torchrun or SLURM's srun. "
+            "See docs/scaling.md."
+        )
     strategy: Any = "auto"
     if train.devices * train.nodes > 1:
-        with torch.device("meta"):
-            model = build(run.model)
+        model = shape_of_model(run.model)
         is_fully_used = all(model.is_fully_used(I) for _, I in train.curriculum or [(0, None)])
         strategy = DDPStrategy(find_unused_parameters=not is_fully_used)
     fabric = Fabric(
@@ -77,6 +85,15 @@ def launch(run: RunConfig) -> Fabric:
     return fabric
 
 
+def check_devices(train: TrainConfig) -> None:
+    """Raises UserError for GPUs that are not there."""
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if train.accelerator == "cuda" and found == 0:
+        raise UserError("There is no CUDA device here; use --train.accelerator cpu, or auto.")
+    if train.accelerator != "cpu" and 0 < found < train.devices:
+        raise UserError(f"train.devices is {train.devices}, but there are {found} CUDA devices here.")
+
+
 def mean_over_ranks(fabric: Fabric, terms: Mapping[str, Tensor | float]) -> dict[str, Tensor]:
     """Means over the global batch, in one exchange."""
     means = torch.stack(
@@ -92,22 +109,24 @@ def failing_together(fabric: Fabric, directory: Path) -> Iterator[None]:
     """When one process fails, all end within seconds, and one of them says what happened and how to go on."""
     children = take_over(fabric)
     try:
-        with noticing(children), giving_up(children, directory):
+        with raising_when_one_fails(children), ending_when_stuck(children, directory):
             yield
     except UserError as error:
         if not fabric.is_global_zero:  # the others can only see that this process has ended
             raise PeerLost(f"Process {fabric.global_rank}: {error}") from None
         end(children)
-        raise UserError(f"{error} {way_on(directory)}") from None
+        if isinstance(error, Replaced | Diverged) or not saved_step(directory):
+            raise
+        raise UserError(f"{error} {how_to_continue(directory)}") from None
     except (PeerLost, RuntimeError) as error:
         if not (isinstance(error, PeerLost) or is_lost_connection(error)):
             raise
         if fabric.is_global_zero:
             cause = what_happened(children)
             end(children)
-            raise PeerLost(f"{cause} {way_on(directory)}") from None
+            raise PeerLost(f"{cause} {how_to_continue(directory)}") from None
         if fabric.global_rank == 1 and is_first_lost(directory):
-            raise PeerLost(f"Process 0 was killed. {way_on(directory)}") from None
+            raise PeerLost(f"Process 0 was killed. {how_to_continue(directory)}") from None
         raise PeerLost from None
 
 
@@ -123,17 +142,17 @@ def take_over(fabric: Fabric) -> Children:
 
 
 @contextmanager
-def noticing(children: Children) -> Iterator[None]:
+def raising_when_one_fails(children: Children) -> Iterator[None]:
     """Raises PeerLost as soon as a child fails, also while nothing is exchanged, as in a long validation."""
     if not children or not hasattr(signal, "SIGCHLD"):
         yield
         return
 
-    def look(signum: int, frame: object) -> None:
+    def check_children(signum: int, frame: object) -> None:
         if failures(children):
             raise PeerLost
 
-    previous = signal.signal(signal.SIGCHLD, look)
+    previous = signal.signal(signal.SIGCHLD, check_children)
     try:
         yield
     finally:
@@ -141,7 +160,7 @@ def noticing(children: Children) -> Iterator[None]:
 
 
 @contextmanager
-def giving_up(children: Children, directory: Path, *, grace: float = 10.0) -> Iterator[None]:
+def ending_when_stuck(children: Children, directory: Path, *, grace: float = 10.0) -> Iterator[None]:
     """Ends this process if it hangs for `grace` seconds after a child has failed, as it may in the midst of CUDA."""
     is_over = threading.Event()
 
@@ -152,7 +171,7 @@ def giving_up(children: Children, directory: Path, *, grace: float = 10.0) -> It
         if not is_over.wait(grace):
             cause = what_happened(children)
             end(children)
-            sys.stderr.write(f"emorl: {cause} {way_on(directory)}\n")
+            sys.stderr.write(f"emorl: {cause} {how_to_continue(directory)}\n")
             os._exit(1)
 
     if children:
@@ -184,9 +203,8 @@ def what_happened(children: Children) -> str:
         return (
             "The connection to another process of this training was lost: it was killed, or its node is gone."
         )
-    rank, status = min(
-        failed.items(), key=lambda item: item[1]
-    )  # a signal is a cause, a status may be its effect
+    # A signal is a cause, a status may be its effect.
+    rank, status = min(failed.items(), key=lambda item: item[1])
     how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
     return f"Process {rank} of {len(children) + 1} (id {children[rank - 1].pid}) {how}."
 
@@ -207,15 +225,19 @@ def end(children: Children) -> None:
         child.kill()
 
 
-def way_on(directory: Path) -> str:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # resuming will tell about a damaged one
-        checkpoint = load_checkpoint(directory)
-    step = 0 if checkpoint is None else checkpoint["progress"]["step"]
+def how_to_continue(directory: Path) -> str:
+    """Returns how far the run is saved and the command that continues it."""
+    step = saved_step(directory)
     saved = f"Everything up to step {step} is saved." if step else "Nothing was saved yet."
     return f"{saved} Continue with: {resume_command(directory)}"
 
 
-def resume_command(directory: Path) -> str:
-    out = shlex.quote(str(directory))
-    return f"emorl train {shlex.quote(str(directory / CONFIG))} --out {out} --resume"
+def saved_step(directory: Path) -> int:
+    """Returns the step that the run would continue from, 0 if nothing was saved."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # resuming will tell about a damaged one
+            checkpoint = load_checkpoint(directory)
+    except UserError:
+        return 0
+    return 0 if checkpoint is None else int(checkpoint["progress"]["step"])

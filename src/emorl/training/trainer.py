@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -14,22 +15,24 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from emorl.data import open_dataset
+from emorl.config import from_dict
+from emorl.data import SPLITS, SceneDataset, open_dataset
 from emorl.data.loading import ahead, endless
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.files import make_directory
-from emorl.models import build
+from emorl.models import build, kind_of
 from emorl.models.base import Model
 from emorl.probability import noise_from, shard_of_noise
-from emorl.runs.checkpoint import load_checkpoint, save_checkpoint
+from emorl.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint, shape_of_model
 from emorl.runs.config import RunConfig, TrainConfig
-from emorl.runs.lock import locked
-from emorl.runs.resume import prepare
+from emorl.runs.directory import CHECKPOINT
+from emorl.runs.lock import Lock, locked
+from emorl.runs.resume import prepare, resume_command
 from emorl.training.diagnosis import diagnose
-from emorl.training.distributed import PeerLost, failing_together, launch, mean_over_ranks, resume_command
+from emorl.training.distributed import Diverged, PeerLost, failing_together, launch, mean_over_ranks
 from emorl.training.log import TrainingLog
-from emorl.training.optimizer import build_optimizer
+from emorl.training.optimizer import build_optimizer, load_state
 from emorl.training.schedules import Curriculum, learning_rate
 from emorl.training.signals import Interrupted, stop_requests
 from emorl.types import Outcome
@@ -51,6 +54,17 @@ class Progress:
     seconds: float = 0.0  # spent training, over all resumptions
     cpu_seconds: float = 0.0
     waiting_seconds: float = 0.0  # for data
+
+    @staticmethod
+    def read(saved: Mapping[str, Any]) -> Progress:
+        """Returns what `asdict` has made of it; raises ValueError for anything else."""
+        try:
+            progress = from_dict(Progress, saved)
+        except UserError:
+            raise ValueError("its counters are damaged") from None
+        if not all(math.isfinite(value) and value >= 0 for value in asdict(progress).values()):
+            raise ValueError("its counters are damaged")
+        return progress
 
 
 class Objective(nn.Module):
@@ -75,12 +89,17 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
     # this over when they start, so it comes first.
     torch.set_flush_denormal(True)
     fabric = launch(run)
-    with open_directory(fabric, run, directory, resume) as checkpoint, failing_together(fabric, directory):
-        return optimise(fabric, run, directory, checkpoint)
+    with (
+        open_directory(fabric, run, directory, resume) as (lock, checkpoint),
+        failing_together(fabric, directory),
+    ):
+        return optimise(fabric, run, directory, lock, checkpoint)
 
 
-def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mapping[str, Any] | None) -> Model:
-    """The loop, from the step of the checkpoint on."""
+def optimise(
+    fabric: Fabric, run: RunConfig, directory: Path, lock: Lock | None, checkpoint: Mapping[str, Any] | None
+) -> Model:
+    """The loop, from the step of the checkpoint on. The first process, which alone writes, holds the `lock`."""
     torch.manual_seed(run.train.seed)
     model = build(run.model)
     if run.train.compile:
@@ -89,21 +108,19 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
     objective, wrapped = fabric.setup(Objective(model, run.train.precision), optimizer)
     progress, curriculum = Progress(), Curriculum(run.train.curriculum, run.train.drop_below)
     if checkpoint is not None:
-        model.load_state_dict(checkpoint["model"])
-        optimizer.load_state_dict(checkpoint["optimizer"])
-        progress = Progress(**checkpoint["progress"])
-        curriculum.state |= checkpoint["curriculum"]
+        progress = restore(checkpoint, model, optimizer, curriculum, directory)
     share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
     scenes = open_dataset(run.data, "train")
     walk = endless(scenes, run.train.batch_size, seed=run.train.seed, start=progress.step, **share)
 
     def save() -> None:
-        if fabric.is_global_zero:
+        if lock is not None:
             state = {"progress": asdict(progress), "curriculum": curriculum.state}
-            save_checkpoint(directory, model, {**state, "optimizer": optimizer.state_dict()})
+            state |= {"optimizer": optimizer.state_dict()}
+            save_checkpoint(directory, model, state, check=lock.check)
 
     with (
-        open_log(fabric, run, directory, progress.step) as log,
+        open_log(fabric, run, directory, progress.step, scenes) as log,
         closing(ahead(walk)) as batches,
         noise_from(shard_of_noise(**share)),
         stop_requests() as requests,
@@ -127,9 +144,9 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
                 curriculum.update(I, terms)
             advance(progress, is_finite, started)
             if progress.skipped_in_a_row >= MAX_SKIPPED and fabric.is_global_zero:  # one speaks for all
-                raise UserError(
-                    f"Training diverged: the last {MAX_SKIPPED} gradients were not finite; try a lower "
-                    "--train.learning-rate."
+                raise Diverged(
+                    f"Training diverged: the last {MAX_SKIPPED} gradients were not finite. Start again in another "
+                    "--out with a lower --train.learning-rate."
                 )
 
             is_last = progress.step == run.train.steps
@@ -157,29 +174,71 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
     return model.eval()
 
 
+def restore(
+    checkpoint: Mapping[str, Any],
+    model: Model,
+    optimizer: torch.optim.Optimizer,
+    curriculum: Curriculum,
+    directory: Path,
+) -> Progress:
+    """Puts everything back as it was when the checkpoint was saved. Raises UserError where it does not fit the run."""
+    path = directory / CHECKPOINT
+    load_weights(model, checkpoint["model"], source=path)
+    try:
+        load_state(optimizer, checkpoint["optimizer"])
+        curriculum.load(checkpoint["curriculum"])
+        return Progress.read(checkpoint["progress"])
+    except ValueError as error:
+        raise UserError(f"{path} cannot be continued: {error}. Train again in another folder.") from None
+
+
 @contextmanager
 def open_directory(
     fabric: Fabric, run: RunConfig, directory: Path, resume: bool
-) -> Iterator[dict[str, Any] | None]:
-    """Locks the directory and yields the checkpoint to continue from, if any. What is wrong with it, one says."""
+) -> Iterator[tuple[Lock | None, dict[str, Any] | None]]:
+    """Locks the directory; yields the lock, in the first process, and the checkpoint to continue from, if any.
+
+    The directory is made only when everything else is found to be right. The first process says what is wrong.
+    """
     with ExitStack() as stack:
-        problem, checkpoint = None, None
+        problem, lock, checkpoint = None, None, None
         if fabric.is_global_zero:
             try:
-                open_dataset(run.data, "validation")  # a mistake there should not wait for an evaluation
+                check(run)
                 make_directory(directory)
-                stack.enter_context(locked(directory))
+                lock = stack.enter_context(locked(directory))
                 checkpoint = prepare(run, directory, resume=resume)
             except UserError as error:
                 problem = str(error)
         problem = fabric.broadcast(problem)
         if problem is not None:
             raise UserError(problem) if fabric.is_global_zero else PeerLost
-        yield checkpoint if fabric.is_global_zero or not resume else load_checkpoint(directory)
+        yield lock, checkpoint if fabric.is_global_zero or not resume else load_checkpoint(directory)
 
 
-def open_log(fabric: Fabric, run: RunConfig, directory: Path, start: int) -> Any:
-    return TrainingLog(directory, run.train, start=start) if fabric.is_global_zero else nullcontext()
+def check(run: RunConfig) -> None:
+    """Raises UserError for settings that cannot be trained with, before anything is written."""
+    size = shape_of_model(run.model).config.image_size
+    for split in SPLITS:
+        scenes = open_dataset(run.data, split)
+        if scenes.info.image_size != size:
+            raise UserError(
+                f"The model takes images of {size} pixels a side; {scenes.info.name} has {scenes.info.image_size}. "
+                f"Set --model.image-size {scenes.info.image_size}, or choose other data."
+            )
+
+
+def open_log(fabric: Fabric, run: RunConfig, directory: Path, start: int, scenes: SceneDataset) -> Any:
+    """Returns the log of the first process, which has said what is going to happen; nothing in the others."""
+    if not fabric.is_global_zero:
+        return nullcontext()
+    log = TrainingLog(directory, run.train, start=start)
+    size, devices = scenes.info.image_size, "" if fabric.world_size == 1 else f" x {fabric.world_size}"
+    log.say(
+        f"Training {kind_of(run.model)} on {len(scenes)} images of {scenes.info.name} ({size} x {size}), "
+        f"{run.train.batch_size} a step, on {fabric.device.type}{devices}: step {start} to {run.train.steps}."
+    )
+    return log
 
 
 def seed_noise(seed: int, step: int) -> None:

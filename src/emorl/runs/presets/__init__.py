@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from emorl.runs.presets import efficient_morl, genesis, genesis_v2, iodine, monet, slot_autoencoders
 from emorl.runs.config import RunConfig
+from emorl.runs.presets import efficient_morl, genesis, genesis_v2, iodine, monet, slot_autoencoders
 
 PRESETS: dict[str, RunConfig] = {
     **efficient_morl.PRESETS,

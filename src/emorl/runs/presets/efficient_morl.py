@@ -7,8 +7,8 @@ from dataclasses import replace
 from emorl.data import FOLDER, DataConfig
 from emorl.geco import GecoConfig
 from emorl.models.efficient_morl import EfficientMORLConfig
-from emorl.runs.presets.common import FAST, TINY, named
 from emorl.runs.config import RunConfig, TrainConfig
+from emorl.runs.presets.common import FAST, TINY, named
 
 TETROMINOES = EfficientMORLConfig(
     image_size=35,

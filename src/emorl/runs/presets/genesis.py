@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from emorl.geco import KLGecoConfig
 from emorl.models.genesis import GenesisConfig
-from emorl.runs.presets.common import FAST, TINY, named
 from emorl.runs.config import TrainConfig
+from emorl.runs.presets.common import FAST, TINY, named
 
 PAPER = TrainConfig(
     steps=500_000,

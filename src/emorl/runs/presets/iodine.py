@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from emorl.models.iodine import IODINEConfig
-from emorl.runs.presets.common import FAST, TINY, named
 from emorl.runs.config import TrainConfig
+from emorl.runs.presets.common import FAST, TINY, named
 
 # A tenth of the rate after a million steps. Published with a beta1 of 0.95; Adam's default here.
 PAPER = TrainConfig(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from emorl.models.monet import MONetConfig
-from emorl.runs.presets.common import FAST, TINY, named
 from emorl.runs.config import TrainConfig
+from emorl.runs.presets.common import FAST, TINY, named
 
 PAPER = TrainConfig(
     steps=500_000,

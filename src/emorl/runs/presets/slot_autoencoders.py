@@ -8,8 +8,8 @@ from typing import Any
 from emorl.models.slot_attention import SlotAttentionConfig
 from emorl.models.slot_autoencoder import SlotAutoencoderConfig
 from emorl.models.slot_mlp import SlotMLPConfig
-from emorl.runs.presets.common import FAST, LEAN, LEAST, TINY, named
 from emorl.runs.config import TrainConfig
+from emorl.runs.presets.common import FAST, LEAN, LEAST, TINY, named
 
 # As published: no clipping, and as many iterations as the model has.
 PAPER = TrainConfig(steps=500_000, batch_size=64, max_grad_norm=1e9, curriculum=())
