@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,10 +12,12 @@ import tyro
 from emorl.cli.console import progress_bar, say
 from emorl.data import Split, open_dataset
 from emorl.evaluation.evaluate import evaluate
-from emorl.evaluation.sweeps import Row, by_objects, stability, sweep_slots, sweep_steps
+from emorl.evaluation.metrics import metric, shown_in_charts
+from emorl.evaluation.sweeps import Row, by_objects, stability, sweep
 from emorl.files import write_json
-from emorl.plots.sweeps import sweep_chart
-from emorl.runs.run import load_with_config
+from emorl.plots.lines import score_chart
+from emorl.plots.style import save_chart
+from emorl.runs.run import Run
 
 
 def sweep_command(
@@ -28,6 +31,7 @@ def sweep_command(
     split: Split = "test",
     out: Path | None = None,
     picture: Path | None = None,
+    all: bool = False,
 ) -> None:
     """Score a trained model while one thing changes.
 
@@ -46,19 +50,22 @@ def sweep_command(
         split: Which scenes.
         out: Write the numbers to this JSON file.
         picture: Draw them into this PNG.
+        all: Print every score, not only the most important ones; the JSON file has all of them.
     """
-    model, config = load_with_config(run)
-    scenes = open_dataset(config.data if data is None else replace(config.data, name=data, path=None), split)
+    opened = Run.open(run)
+    model, own = opened.model, opened.config.data
+    scenes = open_dataset(own if data is None else replace(own, name=data, path=None), split)
     options: Any = {"images": images, "seeds": 1 if seeds is None else seeds}
     with progress_bar(f"sweeping {what}") as progress:
         match what:
             case "steps":
-                rows = sweep_steps(
-                    model, scenes, values or range(7), num_slots=slots, progress=progress, **options
-                )
+                options |= {"num_slots": slots, "progress": progress}
+                rows = sweep(model, scenes, "num_steps", values or range(7), **options)
             case "slots":
                 K = model.config.num_slots
-                rows = sweep_slots(model, scenes, values or range(K, K + 4), progress=progress, **options)
+                rows = sweep(
+                    model, scenes, "num_slots", values or range(K, K + 4), progress=progress, **options
+                )
             case "objects":
                 rows = by_objects(
                     evaluate(model, scenes, num_slots=slots, progress=progress, **options), scenes
@@ -67,24 +74,29 @@ def sweep_command(
                 options = {"images": images or len(scenes), "seeds": 5 if seeds is None else seeds}
                 found = stability(model, scenes, progress=progress, **options)
                 rows = [{"value": n, "agreement": float(value)} for n, value in enumerate(found)]
-    print_rows(what, rows)
+    print_rows(what, rows, everything=all)
     if out is not None:
         write_json(out, {"sweep": what, "run": run, "data": scenes.info.name, "rows": rows})
         say(f"Wrote {out}.")
     if picture is not None:
-        sweep_chart(rows, picture, label=what)
+        save_chart(score_chart({"": rows}, label=what), picture)
         say(f"Drew {picture}.")
 
 
-def print_rows(what: str, rows: list[Row]) -> None:
+def print_rows(what: str, rows: Sequence[Row], *, everything: bool) -> None:
+    """A line for each value and a column for each score."""
     if what == "stability":
-        values = sorted(row["agreement"] for row in rows)
+        values = [row["agreement"] for row in rows]
         mean, alike = sum(values) / len(values), sum(value > 0.95 for value in values)
         print(
             f"mean agreement {mean:.4f}; {alike} of {len(values)} images come out alike every time (above 0.95)"
         )
         return
-    names = [name for name in rows[0] if not name.endswith("_error") and name != "value"]
-    print(f"{what:<10}" + "".join(f"{name:>18}" for name in names))
+    scores = [name for name in rows[0] if f"{name}_error" in rows[0]]
+    names = scores if everything else shown_in_charts(scores)
+    headings = [metric(name).heading for name in names]
+    print(f"{what:<8}" + "".join(f"{heading:>{len(heading) + 3}}" for heading in headings))
     for row in rows:
-        print(f"{row['value']:<10}" + "".join(f"{row[name]:>18.5g}" for name in names))
+        cells = [metric(name).text(row[name]) for name in names]
+        line = "".join(f"{cell:>{len(heading) + 3}}" for cell, heading in zip(cells, headings, strict=True))
+        print(f"{row['value']:<8}{line}")

@@ -9,22 +9,22 @@ from typing import Literal
 import tyro
 
 from emorl.cli.console import progress_bar, say
-from emorl.data import SceneDataset, Split, open_dataset
+from emorl.data import SceneDataset, Split
 from emorl.errors import UserError
-from emorl.evaluation.activeness import activeness, latent_ranges
 from emorl.evaluation.evaluate import evaluate
+from emorl.evaluation.inference import decompose_scene
+from emorl.evaluation.latents import activeness, latent_ranges
+from emorl.evaluation.metrics import metric
 from emorl.files import make_directory, write_bytes
 from emorl.models.base import Model
-from emorl.plots.lines import Course, training_curves
 from emorl.plots.maps import activeness_map, importance_matrix
-from emorl.plots.pictures import save_picture, scenes_apart, worst_scenes
-from emorl.plots.posteriors import posteriors
+from emorl.plots.panels import as_gif, save_picture
+from emorl.plots.pictures import posteriors, scenes_apart, worst_by, worst_scenes
 from emorl.plots.style import save_chart
-from emorl.plots.traversals import as_gif, traversal_frames, traversal_grid, traverse
-from emorl.probability import noise_from, noise_per_image
-from emorl.runs.directory import METRICS_FILE as METRICS
-from emorl.runs.directory import read_metrics
-from emorl.runs.run import load_with_config
+from emorl.plots.training import Course, training_chart
+from emorl.plots.traversals import traversal_frames, traversal_grid, traverse
+from emorl.runs.directory import METRICS_FILE
+from emorl.runs.run import Run
 
 FigureName = Literal["decompositions", "posteriors", "traversals", "curves", "activeness", "dci"]
 DIMS = 8  # of a traversal, unless they are named
@@ -81,8 +81,8 @@ def figure_command(
             raise UserError(
                 f"A figure of {name} is of one run, not of {len(runs)}: emorl figure {name} RUN --out FILE"
             )
-        model, config = load_with_config(runs[0])
-        held_out = open_dataset(config.data, split)
+        run = Run.open(runs[0])
+        model, held_out = run.model, run.scenes(split)
         if not 0 <= scene < len(held_out):
             raise UserError(f"There is no scene {scene}: those of this split are 0 to {len(held_out) - 1}.")
         count = scenes or {"decompositions": 8, "dci": len(held_out)}.get(name, 100)
@@ -93,9 +93,10 @@ def figure_command(
 def draw_curves(runs: tuple[str, ...], out: Path) -> None:
     if not runs:
         raise UserError("Name at least one run: emorl figure curves RUN... --out FILE")
-    if absent := [run for run in runs if not (Path(run) / METRICS).exists()]:
-        raise UserError(f"{absent[0]} has no {METRICS}: curves are drawn of run directories.")
-    chart = training_curves(Course({run: read_metrics(Path(run)) for run in runs}))
+    opened = [Run.open(run) for run in runs]
+    if absent := [run for run in opened if not run.metrics]:
+        raise UserError(f"{absent[0].name} has no {METRICS_FILE}: curves are drawn of run directories.")
+    chart = training_chart(Course({run.name: run.metrics for run in opened}))
     if chart is None:
         raise UserError(f"There is nothing to draw yet in {' '.join(runs)}: a curve has two points.")
     save_chart(chart, out)
@@ -107,8 +108,9 @@ def draw_decompositions(request: Request) -> None:
         with progress_bar("scoring") as progress:
             scores = evaluate(request.model, request.scenes, seed=request.seed, progress=progress)
         chosen = worst_scenes(scores, request.count)
-        name = "ari" if "ari" in scores.values else "mse"
-        labels = [f"{name.upper()} {scores.of_images(name)[index]:.3g}" for index in chosen]
+        name = worst_by(scores)
+        values = [float(scores.of_images(name)[index]) for index in chosen]
+        labels = [f"{metric(name).title} {metric(name).text(value)}" for value in values]
     picture = scenes_apart(
         request.model, request.scenes, indices=chosen, labels=labels, seed=request.seed, sample=True
     )
@@ -129,9 +131,7 @@ def draw_traversals(request: Request) -> None:
         with progress_bar("looking for active dimensions") as progress:
             found = activeness(request.model, request.scenes, images=request.count, progress=progress)
         ranges, dims = found.ranges, tuple(found.order[:DIMS])
-    device = next(request.model.parameters()).device
-    with noise_from(noise_per_image([request.seed * 1_000_003 + request.scene])):
-        parts = request.model.decompose(request.scenes[request.scene].image[None].to(device))
+    parts = decompose_scene(request.model, request.scenes, request.scene, seed=request.seed)
     if request.out.suffix.lower() == ".gif":
         moving = traverse(request.model, parts, ranges, dims, slot=request.slot, values=16)
         make_directory(request.out.parent)
