@@ -29,6 +29,10 @@ OURS = (HISTORY, ENVIRONMENT, METRICS_FILE, CHECKPOINT, PREVIOUS, WEIGHTS)
 LARGEST_LOG = 2**30  # bytes of metrics.jsonl; a line for each of a million steps has less
 
 
+class NotResumable(UserError):
+    """A training has failed, and to continue it with the same settings would fail again."""
+
+
 def read_metrics(directory: Path) -> list[dict[str, Any]]:
     """Returns the lines of metrics.jsonl, each with its "step" and numbers, None for those that were not finite.
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from emorl.errors import UserError
-from emorl.runs.directory import LOCK
+from emorl.runs.directory import LOCK, NotResumable
 
 try:
     import fcntl
@@ -16,7 +16,7 @@ except ImportError:  # not a Unix: trainings go unlocked there
     fcntl = None  # type: ignore[assignment]
 
 
-class Replaced(UserError):
+class Replaced(NotResumable):
     """The run directory has become another one while we trained: what is there now is not ours to touch."""
 
 

@@ -59,6 +59,10 @@ def prepare(run: RunConfig, directory: Path, *, resume: bool) -> dict[str, Any] 
     before, checkpoint = RunConfig.read(path), load_checkpoint(directory)
     done = 0 if checkpoint is None else int(checkpoint["progress"]["step"])
     changes = check_same(before, run, path, done=done)
+    if done > run.train.steps:
+        raise UserError(
+            f"{directory} is saved after step {done}, but {STEPS} is {run.train.steps}; there is nothing to continue."
+        )
     if STEPS in changes:
         write_json(path, before.with_steps(run.train.steps).to_dict())
     record(directory, "resume", step=done, changes=changes)

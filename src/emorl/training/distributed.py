@@ -20,8 +20,8 @@ from torch import Tensor
 from emorl.errors import UserError
 from emorl.runs.checkpoint import load_checkpoint, shape_of_model
 from emorl.runs.config import RunConfig, TrainConfig
-from emorl.runs.directory import LOCK
-from emorl.runs.lock import Replaced, is_abandoned
+from emorl.runs.directory import LOCK, NotResumable
+from emorl.runs.lock import is_abandoned
 from emorl.runs.resume import resume_command
 from emorl.training.precision import check_bf16
 
@@ -40,10 +40,6 @@ Children = list[Popen[bytes]]
 
 class PeerLost(Exception):
     """Another process of this training has ended, so this one must. Without a message: another one tells why."""
-
-
-class Diverged(UserError):
-    """Training has failed for good: to continue with the same settings would end here again."""
 
 
 def launch(run: RunConfig) -> Fabric:
@@ -115,7 +111,7 @@ def failing_together(fabric: Fabric, directory: Path) -> Iterator[None]:
         if not fabric.is_global_zero:  # the others can only see that this process has ended
             raise PeerLost(f"Process {fabric.global_rank}: {error}") from None
         end(children)
-        if isinstance(error, Replaced | Diverged) or not saved_step(directory):
+        if isinstance(error, NotResumable) or not saved_step(directory):
             raise
         raise UserError(f"{error} {how_to_continue(directory)}") from None
     except (PeerLost, RuntimeError) as error:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import shlex
 import signal
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,25 +15,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from emorl.config import from_dict
-from emorl.data import SPLITS, SceneDataset, open_dataset
+from emorl.data import open_dataset
 from emorl.data.loading import ahead, endless
-from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
-from emorl.files import make_directory
-from emorl.models import build, kind_of
+from emorl.models import build
 from emorl.models.base import Model
 from emorl.probability import noise_from, shard_of_noise
-from emorl.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint, shape_of_model
+from emorl.runs.checkpoint import save_checkpoint
 from emorl.runs.config import RunConfig, TrainConfig
-from emorl.runs.directory import CHECKPOINT
-from emorl.runs.lock import Lock, locked
-from emorl.runs.resume import prepare, resume_command
+from emorl.runs.directory import NotResumable
+from emorl.runs.lock import Lock
+from emorl.runs.resume import resume_command
 from emorl.training.diagnosis import diagnose
-from emorl.training.distributed import Diverged, PeerLost, failing_together, launch, mean_over_ranks
-from emorl.training.log import TrainingLog
-from emorl.training.optimizer import build_optimizer, load_state
+from emorl.training.distributed import failing_together, launch, mean_over_ranks
+from emorl.training.optimizer import build_optimizer
 from emorl.training.schedules import Curriculum, learning_rate
+from emorl.training.setup import Progress, open_directory, open_log, restore
 from emorl.training.signals import Interrupted, stop_requests
 from emorl.types import Outcome
 
@@ -42,29 +39,6 @@ if TYPE_CHECKING:
 
 MAX_SKIPPED = 100  # non-finite steps in a row after which training is lost
 SETTLED = 1000  # steps after which a run that still looks collapsed is worth a word
-
-
-@dataclass
-class Progress:
-    """What a checkpoint remembers besides weights and optimiser. Batches and noise are functions of the step."""
-
-    step: int = 0
-    skipped: int = 0  # steps whose gradient was not finite, in all
-    skipped_in_a_row: int = 0
-    seconds: float = 0.0  # spent training, over all resumptions
-    cpu_seconds: float = 0.0
-    waiting_seconds: float = 0.0  # for data
-
-    @staticmethod
-    def read(saved: Mapping[str, Any]) -> Progress:
-        """Returns what `asdict` has made of it; raises ValueError for anything else."""
-        try:
-            progress = from_dict(Progress, saved)
-        except UserError:
-            raise ValueError("its counters are damaged") from None
-        if not all(math.isfinite(value) and value >= 0 for value in asdict(progress).values()):
-            raise ValueError("its counters are damaged")
-        return progress
 
 
 class Objective(nn.Module):
@@ -144,7 +118,7 @@ def optimise(
                 curriculum.update(I, terms)
             advance(progress, is_finite, started)
             if progress.skipped_in_a_row >= MAX_SKIPPED and fabric.is_global_zero:  # one speaks for all
-                raise Diverged(
+                raise NotResumable(
                     f"Training diverged: the last {MAX_SKIPPED} gradients were not finite. Start again in another "
                     "--out with a lower --train.learning-rate."
                 )
@@ -170,75 +144,8 @@ def optimise(
                     log.say(f"  {resume_command(directory)}")
                 raise Interrupted(requests[0] if requests else signal.SIGTERM, progress.step)
         if log is not None:
-            log.say(f"Trained for {progress.step} steps. Next: emorl evaluate {directory}")
+            log.say(f"Trained for {progress.step} steps. Next: emorl evaluate {shlex.quote(str(directory))}")
     return model.eval()
-
-
-def restore(
-    checkpoint: Mapping[str, Any],
-    model: Model,
-    optimizer: torch.optim.Optimizer,
-    curriculum: Curriculum,
-    directory: Path,
-) -> Progress:
-    """Puts everything back as it was when the checkpoint was saved. Raises UserError where it does not fit the run."""
-    path = directory / CHECKPOINT
-    load_weights(model, checkpoint["model"], source=path)
-    try:
-        load_state(optimizer, checkpoint["optimizer"])
-        curriculum.load(checkpoint["curriculum"])
-        return Progress.read(checkpoint["progress"])
-    except ValueError as error:
-        raise UserError(f"{path} cannot be continued: {error}. Train again in another folder.") from None
-
-
-@contextmanager
-def open_directory(
-    fabric: Fabric, run: RunConfig, directory: Path, resume: bool
-) -> Iterator[tuple[Lock | None, dict[str, Any] | None]]:
-    """Locks the directory; yields the lock, in the first process, and the checkpoint to continue from, if any.
-
-    The directory is made only when everything else is found to be right. The first process says what is wrong.
-    """
-    with ExitStack() as stack:
-        problem, lock, checkpoint = None, None, None
-        if fabric.is_global_zero:
-            try:
-                check(run)
-                make_directory(directory)
-                lock = stack.enter_context(locked(directory))
-                checkpoint = prepare(run, directory, resume=resume)
-            except UserError as error:
-                problem = str(error)
-        problem = fabric.broadcast(problem)
-        if problem is not None:
-            raise UserError(problem) if fabric.is_global_zero else PeerLost
-        yield lock, checkpoint if fabric.is_global_zero or not resume else load_checkpoint(directory)
-
-
-def check(run: RunConfig) -> None:
-    """Raises UserError for settings that cannot be trained with, before anything is written."""
-    size = shape_of_model(run.model).config.image_size
-    for split in SPLITS:
-        scenes = open_dataset(run.data, split)
-        if scenes.info.image_size != size:
-            raise UserError(
-                f"The model takes images of {size} pixels a side; {scenes.info.name} has {scenes.info.image_size}. "
-                f"Set --model.image-size {scenes.info.image_size}, or choose other data."
-            )
-
-
-def open_log(fabric: Fabric, run: RunConfig, directory: Path, start: int, scenes: SceneDataset) -> Any:
-    """Returns the log of the first process, which has said what is going to happen; nothing in the others."""
-    if not fabric.is_global_zero:
-        return nullcontext()
-    log = TrainingLog(directory, run.train, start=start)
-    size, devices = scenes.info.image_size, "" if fabric.world_size == 1 else f" x {fabric.world_size}"
-    log.say(
-        f"Training {kind_of(run.model)} on {len(scenes)} images of {scenes.info.name} ({size} x {size}), "
-        f"{run.train.batch_size} a step, on {fabric.device.type}{devices}: step {start} to {run.train.steps}."
-    )
-    return log
 
 
 def seed_noise(seed: int, step: int) -> None:
