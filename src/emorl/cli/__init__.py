@@ -1,4 +1,4 @@
-"""The command line: emorl train | evaluate | decompose | sweep | bench | reproduce | figure | report | data | list."""
+"""The command line: emorl train | evaluate | decompose | sweep | bench | reproduce | figure | report | release | data | list."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ COMMANDS = {
     "reproduce": ("reproduce", "reproduce_command"),
     "figure": ("figure", "figure_command"),
     "report": ("report", "report_command"),
+    "release": ("release", "release_command"),
     "data": ("scenes", "data_command"),
     "list": ("scenes", "list_command"),
 }
