@@ -107,4 +107,5 @@ def print_table(scores: Scores, extra: Mapping[str, Any], names: list[str]) -> N
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for heading, value, meaning in rows:
         print(f"{heading:<{widths[0]}}  {value:<{widths[1]}}  {meaning}".rstrip())
-    print("  ".join(f"{name} {value}" for name, value in scores.settings.items()))
+    settings = "  ".join(f"{name} {value}" for name, value in scores.settings.items())
+    print(f"± is the standard error over images.  {settings}")

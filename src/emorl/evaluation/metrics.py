@@ -89,7 +89,7 @@ METRICS: dict[str, Metric] = {
         compute=lambda answer: segmentation.adjusted_rand_index(*answer.segmentations),
     ),
     "ari_with_background": Metric(
-        "ARI with background", "the same, with the background as one more object", 3,
+        "ARI with background", "the same with the background as one more object; low where slots share the background", 3,
         direction="up", needs_masks=True, shown="first",
         compute=lambda answer: segmentation.adjusted_rand_index(*answer.segmentations, ignore=None),
     ),
@@ -124,12 +124,13 @@ METRICS: dict[str, Metric] = {
     ),
     # Terms that models log
     "kl": Metric("KL", "information in the slots: divergence of posterior and prior", unit="nats", shown="charts"),
-    "kl_hierarchical": Metric("KL of all layers", "the same, summed over the layers of the first stage", unit="nats"),
+    "kl_hierarchical": Metric("KL of all layers", "divergence of posteriors and priors, summed over the layers of stage 1", unit="nats"),
     "kl_mask": Metric("KL of the masks", "the part of the KL that masks need", unit="nats"),
     "kl_component": Metric("KL of the components", "the part of the KL that appearances need", unit="nats"),
     "mask_kl": Metric("KL between masks", "how far decoded masks are from those of the attention network", unit="nats"),
     "nll": Metric("NLL", "negative log-likelihood of the image, without its constant", unit="nats", direction="down"),
-    "nll_stage1": Metric("NLL after stage 1", "the same before any refinement", unit="nats", direction="down"),
+    "nll_stage1": Metric("NLL after stage 1", "negative log-likelihood of the image before any refinement", unit="nats", direction="down"),
+    "error": Metric("Training error", "squared error that training minimises, in the range -1 to 1", 4, direction="down"),
     "loss": Metric("Loss", "what training minimises", direction="down"),
     "nll_weight": Metric("Weight of the NLL", "set by GECO, or by the configuration", 3),
     "kl_weight": Metric("Weight of the KL", "set by GECO or a ramp, or by the configuration", 3),
@@ -158,8 +159,10 @@ METRICS: dict[str, Metric] = {
 
 # Terms that a model numbers by layer or step. "{}" is the number.
 FAMILIES: dict[str, Metric] = {
-    "kl": Metric("KL of layer {}", "of the first stage", unit="nats"),
-    "update": Metric("Refinement update {}", "its L2 norm", 2),
+    "kl": Metric("KL of layer {}", "divergence of posterior and prior of this layer of stage 1", unit="nats"),
+    "update": Metric(
+        "Refinement update {}", "L2 norm of what this refinement adds to the slots' posteriors", 2
+    ),
 }
 RENAMED = {"kl_refined": "kl"}  # in files of older versions, by their names today
 VALIDATION = "validation_"  # before the names of validation scores in metrics.jsonl
@@ -202,7 +205,7 @@ def split_validation(name: str) -> tuple[str, str]:
 
 
 def score(outcome: Outcome, scenes: Scene, *, has_masks: bool) -> dict[str, Tensor]:
-    """Every score of METRICS and every logged term of a pass: name -> (B,), on the CPU."""
+    """Every score of METRICS and every logged term of a pass, in the order of METRICS: name -> (B,), on the CPU."""
     answer = Answer(outcome, scenes)
     scores = {
         name: one.compute(answer)
@@ -211,4 +214,5 @@ def score(outcome: Outcome, scenes: Scene, *, has_masks: bool) -> dict[str, Tens
     }
     for name, term in outcome.terms.items():
         scores[RENAMED.get(name, name)] = term.expand(len(scenes.image))
-    return {name: values.float().cpu() for name, values in scores.items()}
+    known = [name for name in METRICS if name in scores]
+    return {name: scores[name].float().cpu() for name in dict.fromkeys([*known, *scores])}
