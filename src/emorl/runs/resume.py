@@ -58,11 +58,11 @@ def prepare(run: RunConfig, directory: Path, *, resume: bool) -> dict[str, Any] 
         )
     before, checkpoint = RunConfig.read(path), load_checkpoint(directory)
     done = 0 if checkpoint is None else int(checkpoint["progress"]["step"])
-    changes = check_same(before, run, path, done=done)
-    if done > run.train.steps:
+    if done > max(before.train.steps, run.train.steps):
         raise UserError(
-            f"{directory} is saved after step {done}, but {STEPS} is {run.train.steps}; there is nothing to continue."
+            f"{directory} was saved after step {done}, but {STEPS} is {before.train.steps}: set {STEPS} to what it was."
         )
+    changes = check_same(before, run, path, done=done)
     if STEPS in changes:
         write_json(path, before.with_steps(run.train.steps).to_dict())
     record(directory, "resume", step=done, changes=changes)

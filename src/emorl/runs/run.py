@@ -129,12 +129,6 @@ def load(path_or_name: str | Path) -> Model:
     return Run.open(path_or_name).model
 
 
-def load_with_config(path_or_name: str | Path) -> tuple[Model, RunConfig]:
-    """Deprecated: use Run.open."""
-    run = Run.open(path_or_name)
-    return run.model, run.config
-
-
 def released() -> list[str]:
     """Returns the names of the weights that come with the package."""
     return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.json"))

@@ -1,4 +1,4 @@
-"""Several processes: one dies, all stop and say why, and resuming is exact; and one training per directory.
+"""Several processes: one dies, all stop and say why, and resuming is exact, and one training per directory.
 
 Most processes here are forks of a server that has everything imported, started as torchrun or SLURM would start them:
 the environment tells each its rank.
@@ -28,13 +28,13 @@ from emorl.cli import main
 from emorl.errors import UserError
 from emorl.runs.checkpoint import read_checkpoint
 from emorl.runs.directory import CHECKPOINT, LOCK, WEIGHTS, read_metrics
-from emorl.runs.lock import is_abandoned, locked
+from emorl.runs.lock import is_abandoned
 from emorl.runs.presets import PRESETS
 from emorl.training import trainer
-from emorl.training.distributed import giving_up
+from emorl.training.distributed import ending_when_stuck
 from emorl.types import Scene
+from tiny import TINY
 
-TINY = "efficient-morl/tetrominoes-tiny"
 OPTIONS = ["--train.accelerator", "cpu", "--train.checkpoint-every", 5, "--train.log-every", 1]
 OPTIONS += ["--train.evaluate-every", 100_000, "--train.evaluate-images", 1]
 ENDLESS = ["--train.steps", 100_000]
@@ -247,7 +247,7 @@ def test_processes_that_do_not_fit_the_run_are_refused(
 def hang(directory: Path) -> None:
     """Stands for a process that is stuck in a collective when another one fails."""
     os.dup2(os.open(directory.with_suffix(".err"), os.O_WRONLY | os.O_CREAT), 2)
-    with giving_up([subprocess.Popen(["false"])], directory, grace=0.1):
+    with ending_when_stuck([subprocess.Popen(["false"])], directory, grace=0.1):
         time.sleep(60)
 
 
@@ -293,18 +293,3 @@ def test_two_trainings_do_not_share_a_directory(tmp_path: Path) -> None:
     assert is_abandoned(out)
     train(out, "--resume", "--train.steps", 8, count=1)  # no stale lock
     assert not (out / LOCK).exists()
-
-
-def test_a_lock_leaves_nothing_behind(tmp_path: Path) -> None:
-    with locked(tmp_path), pytest.raises(UserError, match="in use"), locked(tmp_path):
-        pass
-    assert not list(tmp_path.iterdir())
-    with locked(tmp_path), pytest.raises(UserError, match=f"process {os.getpid()} is training there"):
-        trainer.train(PRESETS[TINY], tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_without_locks_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("emorl.runs.lock.fcntl", None)
-    with locked(tmp_path), locked(tmp_path):
-        assert not is_abandoned(tmp_path)
