@@ -14,7 +14,7 @@ from emorl.models import MODELS, build
 from emorl.models.base import Model
 from emorl.runs.config import RunConfig, TrainConfig
 from emorl.runs.presets import PRESETS
-from emorl.runs.run import load
+from emorl.runs.run import Run, load
 from emorl.training.trainer import train
 from emorl.types import Decomposition, Outcome, Scene
 
@@ -28,6 +28,7 @@ __all__ = [
     "Decomposition",
     "Model",
     "Outcome",
+    "Run",
     "RunConfig",
     "Scene",
     "Scores",

@@ -33,7 +33,7 @@ def test_a_run_directory_is_complete(tmp_path: Path) -> None:
         "loss",
         "nll",
         "kl_hierarchical",
-        "kl_refined",
+        "kl",
         "grad_norm",
         "skipped",
         "validation_ari",
