@@ -8,7 +8,7 @@ import pytest
 from emorl import load
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError
-from emorl.evaluation.dci import dci, evaluate_dci, flattened, purity
+from emorl.evaluation.dci import dci, evaluate_dci, flattened, kinds_of, objects_of, purity
 
 N = 400
 KINDS = {"x": "continuous", "y": "continuous", "shape": "discrete"}
@@ -70,9 +70,31 @@ def test_mistakes_are_explained(factors) -> None:
         dci(stacked(factors), {"x": np.ones(N)}, KINDS)
 
 
-def test_of_released_weights() -> None:
-    score = evaluate_dci(load("efficient-morl/tetrominoes"), Tetrominoes(seed=9, length=64), fast=True)
-    assert score.objects > 50
+def test_every_factor_counts_alike_however_well_it_is_known() -> None:
+    """x is known exactly from one dimension, y badly from two. Unscaled, shuffling would let x count far more."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((2, 2000))
+    codes = np.stack([x, y + 0.3 * rng.standard_normal(2000), y + 0.3 * rng.standard_normal(2000)], axis=1)
+    fast, exact = (dci(codes, {"x": x, "y": y}, KINDS, fast=fast) for fast in (True, False))
+    for found in (fast, exact):
+        np.testing.assert_allclose(found.importance.sum(axis=0), [1, 1])
+    assert fast.importance[0, 0] > 0.95
+    by_hand = (1 + (1 - np.log(2) / np.log(3))) / 2  # one dimension for x, two for y, out of three
+    assert fast.completeness == pytest.approx(by_hand, abs=0.06)
+    assert fast.completeness == pytest.approx(exact.completeness, abs=0.06)
+
+
+def test_released_weights_are_more_disentangled_than_the_same_code_rotated() -> None:
+    scenes = Tetrominoes(seed=9, length=64)
+    model = load("efficient-morl/tetrominoes")
+    score = evaluate_dci(model, scenes, fast=True)
+    assert score.objects > 150
     assert score.factors == ("x", "y", "shape", "color")
     assert score.importance.shape == (32, 4)
-    assert 0 <= score.disentanglement <= 1
+    codes, factors = objects_of(model, scenes)
+    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((32, 32)))[0]
+    rotated = dci(codes @ rotation, factors, kinds_of(factors, scenes.info.factors), fast=True)
+    assert score.disentanglement > rotated.disentanglement + 0.1
+    assert score.completeness > rotated.completeness + 0.1
+    assert score.r2 > 0.9  # places are known, whichever way one looks
+    assert score.accuracy > 0.45  # of 19 shapes and 6 colours
