@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from emorl.errors import UserError
-from emorl.evaluation.efficiency import Pass
-from emorl.evaluation.memory import peak_memory
+from emorl.evaluation.cost import Pass
+from emorl.evaluation.cost import peak_memory
 from emorl.geco import GecoConfig
 from emorl.models import build
 from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, refinement_weights

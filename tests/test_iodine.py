@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
 from emorl.errors import UserError
-from emorl.evaluation.efficiency import Pass
-from emorl.evaluation.memory import peak_memory
+from emorl.evaluation.cost import Pass
+from emorl.evaluation.cost import peak_memory
 from emorl.models.iodine import IODINE, IODINEConfig, refinement_weights
 from emorl.nn.evidence import CHANNELS, NORMED, PixelLikelihood, evidence
 from emorl.nn.position import cosine_grid

@@ -17,7 +17,8 @@ from emorl.data.stored import store
 from emorl.errors import UserError, nearest
 from emorl.files import make_directory
 from emorl.models import MODELS
-from emorl.plots.pictures import grid, save_picture, scene_row
+from emorl.plots.panels import grid, save_picture
+from emorl.plots.pictures import scene_row
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import card_of, released
 

@@ -91,7 +91,7 @@ class Table:
     kind: ClassVar[str] = "table"
     head: Sequence[str]
     lines: Sequence[Line]
-    style: str  # "numbers" or "settings"
+    style: str  # "numbers", "numbers meanings" (with words in the last column) or "settings"
     caption: str = ""
     summary: str = ""
     span: int = 12
