@@ -1,4 +1,4 @@
-"""The command line: emorl train | evaluate | decompose | sweep | bench | reproduce | figure | report | release | data | list."""
+"""The command line: one module for each command of COMMANDS."""
 
 from __future__ import annotations
 

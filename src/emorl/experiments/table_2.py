@@ -12,7 +12,7 @@ from emorl.report.published import PUBLISHED_ABLATIONS
 
 FULL = "full: GECO"
 ELBO = "neither GECO nor KL ramp: the plain ELBO"
-FIXED = "no GECO, reconstruction weight 3.5 throughout"
+FIXED = "weight 3.5 instead of GECO"
 ALONE: Mapping[str, Changes] = {  # each changes one thing
     "bottom-up prior": {"model.prior": "bottom-up"},
     "reversed prior": {"model.prior": "reversed"},

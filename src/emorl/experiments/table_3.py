@@ -31,10 +31,7 @@ EXPERIMENT = Experiment(
     protocol=of_presets,
     runs=lambda scale: systems(scale, ("clevr6",), ("efficient-morl", "slot-attention", "iodine")),
     metrics={f"dci_{name}": replace(METRICS[f"dci_{name}"], digits=3) for name in SCORES},
-    published={
-        system_on(*key): {f"dci_{score}": value for score, value in values.items()}
-        for key, values in PUBLISHED_DCI.items()
-    },
+    published={system_on(*key): values for key, values in PUBLISHED_DCI.items()},
     published_steps={
         system_on(kind, data): PRESETS[f"{kind}/{data}"].train.steps for kind, data in PUBLISHED_DCI
     },

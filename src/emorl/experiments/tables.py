@@ -52,7 +52,8 @@ def results_table(experiment: Experiment, result: Result, labels: Sequence[str] 
     theirs = {score for values in experiment.published.values() for score in values}
     columns = [score for score in experiment.scores if any(score in entry for entry in entries.values())]
     has_steps = any(entry["steps"] is not None for entry in entries.values())
-    head = ["", "seeds", *(["steps"] if has_steps else [])]
+    first = ["seeds", "steps"] if has_steps else []  # of what was not trained there is one row each
+    head = ["", *first]
     for score in columns:
         title = experiment.metric(score).heading
         head += [title, *([f"paper: {title}"] if score in theirs else [])]
@@ -64,9 +65,10 @@ def results_table(experiment: Experiment, result: Result, labels: Sequence[str] 
     rows = []
     for label in [*known, *(label for label in experiment.published if label not in known)]:
         entry = entries.get(label, {"label": label, "seeds": 0, "steps": None})
-        cells = [label, str(entry["seeds"] or ""), *([count(entry["steps"])] if has_steps else [])]
+        cells = [label, *([str(entry["seeds"] or ""), count(entry["steps"])] if has_steps else [])]
         for score in columns:
-            cells.append(ours(experiment, entry, score, is_first=score == columns[0]))
+            missing = NOT_RUN if label in labels else "not run"
+            cells.append(ours(experiment, entry, score, missing if score == columns[0] else ""))
             if score in theirs:
                 cells.append(published(experiment, label, score))
         cells += [count(experiment.published_steps.get(label))] if theirs else []
@@ -74,9 +76,10 @@ def results_table(experiment: Experiment, result: Result, labels: Sequence[str] 
     return table(head, rows)
 
 
-def ours(experiment: Experiment, entry: Entry, score: str, *, is_first: bool) -> str:
+def ours(experiment: Experiment, entry: Entry, score: str, missing: str) -> str:
+    """A cell: mean and standard deviation, or `missing` if nothing of the row was measured."""
     if not entry["seeds"]:
-        return NOT_RUN if is_first else ""
+        return missing
     if score not in entry:
         return ""
     mean, sd = entry[score]
