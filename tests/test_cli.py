@@ -8,13 +8,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
-from emorl.data import DataConfig, open_dataset
-from emorl.presets import PRESETS
-from emorl.report.images import to_pixels
+from emorl.runs.presets import PRESETS
 from emorl.training.trainer import train
 
 TINY = "efficient-morl/tetrominoes-tiny"
@@ -26,12 +23,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("runs") / "tiny"
     train(PRESETS[TINY], directory)
     return directory
-
-
-@pytest.fixture
-def photo(tmp_path: Path) -> Path:
-    Image.fromarray(to_pixels(open_dataset(DataConfig(), "test")[0].image)).save(tmp_path / "photo.png")
-    return tmp_path / "photo.png"
 
 
 def test_train_from_a_preset_then_from_its_config(tmp_path: Path, emorl: Callable) -> None:
@@ -49,53 +40,6 @@ def test_train_from_a_preset_then_from_its_config(tmp_path: Path, emorl: Callabl
     assert (tmp_path / "a/weights.safetensors").read_bytes() == (
         tmp_path / "b/weights.safetensors"
     ).read_bytes()
-
-
-def test_evaluate_prints_json(run: Path, emorl: Callable) -> None:
-    options = ["--slots", 5, "--steps", 0, "--images", 6, "--seed", 3]
-    result = emorl("evaluate", run, "--json", *options)
-    assert result.returncode == 0, result.stderr
-    scores = json.loads(result.stdout)
-    assert {"ari", "mse", "nll", "kl_hierarchical", "kl_refined"} <= set(scores)
-    assert (scores["images"], scores["num_slots"], scores["num_steps"], scores["seed"]) == (6, 5, 0, 3)
-    saved = json.loads((run / "scores.json").read_text())
-    assert saved["ari"] == scores["ari"]
-    assert [len(values) for values in saved["per_image"]["ari"]] == [6]
-    assert json.loads(emorl("evaluate", run, "--json", *options).stdout) == scores  # the seed decides
-
-
-def test_evaluate_prints_a_table_and_draws(run: Path, tmp_path: Path, emorl: Callable) -> None:
-    result = emorl("evaluate", run, "--images", 3, "--picture", "pictures/scenes.png")
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines()[0].startswith("ari")
-    with Image.open(tmp_path / "pictures" / "scenes.png") as picture:
-        assert picture.width > 7 * 100  # image, reconstruction, segmentation, four slots
-        assert picture.height > 8 * 100
-
-
-def test_evaluate_measures_disentanglement(emorl: Callable) -> None:
-    options = ["--images", 100, "--dci", "fast", "--json"]
-    scores = json.loads(emorl("evaluate", "efficient-morl/tetrominoes", *options).stdout)
-    assert 0 < scores["dci_disentanglement"] < 1
-    assert scores["dci_objects"] > 200
-    assert 0 < scores["ari"] <= 1
-
-
-def test_decompose_writes_panels_and_numbers(run: Path, photo: Path, tmp_path: Path, emorl: Callable) -> None:
-    (tmp_path / "other").mkdir()
-    twin = tmp_path / "other" / "photo.png"
-    twin.write_bytes(photo.read_bytes())
-    result = emorl("decompose", run, photo, twin, "--out", "parts", "--slots", 5)
-    assert result.returncode == 0, result.stderr
-    names = sorted(path.name for path in (tmp_path / "parts").iterdir())
-    assert names == ["photo-1.npz", "photo-1.png", "photo.npz", "photo.png"]
-    arrays = np.load(tmp_path / "parts" / "photo.npz")
-    assert arrays["masks"].shape == (5, 1, 35, 35)
-    assert arrays["components"].shape == (5, 3, 35, 35)
-    assert arrays["slots"].shape == (5, 8)
-    assert arrays["image"].shape == (3, 35, 35)
-    assert arrays["segmentation"].shape == (35, 35)
-    assert np.array_equal(arrays["masks"], np.load(tmp_path / "parts" / "photo-1.npz")["masks"])
 
 
 def test_data_preview_and_store(tmp_path: Path, emorl: Callable) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from emorl.errors import UserError
-from emorl.presets import PRESETS
-from emorl.training.run import RunConfig, TrainConfig
+from emorl.runs.config import RunConfig, TrainConfig
+from emorl.runs.presets import PRESETS
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -14,8 +14,8 @@ from emorl.errors import UserError
 from emorl.models import MODELS, build
 from emorl.models.base import Model
 from emorl.models.monet import MONet
-from emorl.presets import PRESETS
 from emorl.probability import noise_from, noise_per_image
+from emorl.runs.presets import PRESETS
 from emorl.types import Scene
 
 

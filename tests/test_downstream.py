@@ -12,8 +12,8 @@ from PIL import Image
 
 from emorl.cli import main
 from emorl.data import DataConfig, open_dataset
-from emorl.presets import PRESETS
-from emorl.report.images import to_pixels
+from emorl.plots.pictures import to_pixels
+from emorl.runs.presets import PRESETS
 from emorl.training.trainer import train
 
 SYSTEMS = sorted({name.split("/")[0] for name in PRESETS})

@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from emorl.errors import UserError
-from emorl.evaluation.efficiency import Pass
-from emorl.evaluation.memory import peak_memory
+from emorl.evaluation.cost import Pass
+from emorl.evaluation.cost import peak_memory
 from emorl.geco import GecoConfig
 from emorl.models import build
 from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, refinement_weights
-from emorl.presets import PRESETS
-from emorl.presets.efficient_morl import TETROMINOES
 from emorl.probability import noise_from
+from emorl.runs.presets import PRESETS
+from emorl.runs.presets.efficient_morl import TETROMINOES
 from reference import Reference
 
 SMALL = EfficientMORLConfig(

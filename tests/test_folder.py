@@ -18,7 +18,7 @@ from emorl.data.images import fit, read_ids, read_pixels
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.models import build
-from emorl.presets import PRESETS
+from emorl.runs.presets import PRESETS
 
 RED = (200, 30, 20)
 

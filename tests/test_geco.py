@@ -13,7 +13,7 @@ from emorl.errors import UserError
 from emorl.geco import AutoGeco, Geco, GecoConfig, Ramp
 from emorl.models import build
 from emorl.models.efficient_morl import EfficientMORLConfig
-from emorl.presets import PRESETS
+from emorl.runs.presets import PRESETS
 
 VARIANCE = torch.tensor(0.05)
 TETROMINOES = {"elements": 3 * 35 * 35, "sigma": 0.3}

@@ -15,8 +15,8 @@ from emorl.geco import KLGeco, KLGecoConfig
 from emorl.models.genesis import AutoregressivePosterior, Genesis, GenesisConfig
 from emorl.nn.autoregressive import AutoregressivePrior, posterior_from, prior_from
 from emorl.nn.gated import GatedConv
-from emorl.presets import PRESETS
 from emorl.probability import Gaussian, noise_from, posterior_means
+from emorl.runs.presets import PRESETS
 
 both = pytest.mark.parametrize("shared", [False, True], ids=["genesis", "genesis-s"])
 

@@ -12,8 +12,8 @@ from torch.distributions import Normal, kl_divergence
 from emorl.errors import UserError
 from emorl.models.genesis_v2 import GenesisV2, GenesisV2Config, InstanceColouring, pool
 from emorl.nn.position import coordinate_grid
-from emorl.presets import PRESETS
 from emorl.probability import noise_from, noise_per_image, posterior_means
+from emorl.runs.presets import PRESETS
 
 F64 = torch.float64
 

@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
 from emorl.errors import UserError
-from emorl.evaluation.efficiency import Pass
-from emorl.evaluation.memory import peak_memory
+from emorl.evaluation.cost import Pass
+from emorl.evaluation.cost import peak_memory
 from emorl.models.iodine import IODINE, IODINEConfig, refinement_weights
 from emorl.nn.evidence import CHANNELS, NORMED, PixelLikelihood, evidence
 from emorl.nn.position import cosine_grid
-from emorl.presets import PRESETS
 from emorl.probability import noise_from, noise_per_image
+from emorl.runs.presets import PRESETS
 
 SMALL = IODINEConfig(
     image_size=11, num_slots=3, slot_size=4, num_steps=2, decoder_channels=5, refine_channels=6, refine_layers=2,

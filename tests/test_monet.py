@@ -13,8 +13,8 @@ from emorl.errors import UserError
 from emorl.models.monet import MONet, MONetConfig
 from emorl.nn.stick_breaking import recursive_stick_breaking, stick_breaking
 from emorl.nn.unet import UNet
-from emorl.presets import PRESETS
 from emorl.probability import mask_kl, mixture_nll, noise_from
+from emorl.runs.presets import PRESETS
 
 F64 = torch.float64
 

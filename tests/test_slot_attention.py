@@ -11,8 +11,8 @@ from emorl.errors import UserError
 from emorl.models import build
 from emorl.models.slot_attention import SlotAttention, SlotAttentionConfig
 from emorl.models.slot_mlp import SlotMLP, SlotMLPConfig
-from emorl.presets import PRESETS
 from emorl.probability import noise_from
+from emorl.runs.presets import PRESETS
 
 
 def parameters(name: str) -> int:

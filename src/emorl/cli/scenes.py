@@ -17,9 +17,10 @@ from emorl.data.stored import store
 from emorl.errors import UserError, nearest
 from emorl.files import make_directory
 from emorl.models import MODELS
-from emorl.presets import PRESETS
-from emorl.pretrained import card_of, released
-from emorl.report.images import grid, save_picture, scene_row
+from emorl.plots.panels import grid, save_picture
+from emorl.plots.pictures import scene_row
+from emorl.runs.presets import PRESETS
+from emorl.runs.run import card_of, released
 
 
 def preview_command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,16 @@ from emorl.data.stored import StoredScenes
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError, check_numbers, nearest
 
-__all__ = ["DATASETS", "FOLDER", "DataConfig", "DatasetInfo", "SceneDataset", "Split", "open_dataset"]
+__all__ = [
+    "DATASETS",
+    "FOLDER",
+    "DataConfig",
+    "DatasetInfo",
+    "SceneDataset",
+    "Split",
+    "info_of",
+    "open_dataset",
+]
 
 Split = Literal["train", "test", "validation"]
 SPLITS: tuple[Split, ...] = ("train", "test", "validation")
@@ -37,6 +46,14 @@ DATASETS: dict[str, Callable[..., SceneDataset]] = {
 }
 
 
+def info_of(name: str) -> DatasetInfo:
+    """What is known of the data set `name` without its scenes; of other names, such as a folder's, very little."""
+    if name in DATASETS:
+        info = DATASETS[name](length=1).info
+        return info if info.title else replace(info, title=name)
+    return DatasetInfo(name, 0, 0, {}, title=name)
+
+
 @dataclass(frozen=True)
 class DataConfig:
     """Which scenes to learn from and to be judged on."""
@@ -51,7 +68,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         if self.train_size is None:
-            object.__setattr__(self, "train_size", 50_000 if self.name.startswith("clevr") else 60_000)
+            object.__setattr__(self, "train_size", info_of(self.name).train_size)
         check_numbers("data", self, seed=0, train_size=1, test_size=1, validation_size=1, image_size=1)
 
 

@@ -28,6 +28,8 @@ class DatasetInfo:
     description: str = ""
     origin: str = ""  # what the scenes are a function of, e.g. "seed 0"
     has_masks: bool = True  # whether segmentations are known; where they are not, they are all background
+    title: str = ""  # as it is called in print
+    train_size: int = 60_000  # scenes to learn from, if not said otherwise; the paper's number
 
 
 class SceneDataset(ABC):

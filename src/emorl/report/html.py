@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 from jinja2 import Environment, FileSystemLoader
 from PIL import Image
 
-from emorl.report.charts import Chart, svg_of
-from emorl.report.panels import Panels
-from emorl.report.traversals import as_gif
+from emorl.plots.panels import Panels, as_gif
+from emorl.plots.style import Chart, svg_of
 
 PIXELS = 112  # of an inch of a chart, at most
 SIDE = 128  # of a panel, about
@@ -92,7 +91,7 @@ class Table:
     kind: ClassVar[str] = "table"
     head: Sequence[str]
     lines: Sequence[Line]
-    style: str  # "numbers" or "settings"
+    style: str  # "numbers", "numbers meanings" (with words in the last column) or "settings"
     caption: str = ""
     summary: str = ""
     span: int = 12
