@@ -41,7 +41,7 @@ class FolderScenes(SceneDataset):
             factors={},
             description=f"{len(self.names)} images",
             origin=f"seed {seed}",
-            has_masks=self.masks.is_dir(),
+            has_masks=os.path.isdir(self.masks),
         )
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ def image_names(path: Path) -> list[str]:
     def refuse(error: OSError) -> None:
         raise Unreadable(error.filename, cause(error)) from None
 
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise UserError(f"{path} is not a folder of images.")
     for folder, folders, files in os.walk(path, onerror=refuse):
         relative = Path(folder).relative_to(path)
@@ -121,7 +121,7 @@ def damaged_pictures(
     """Returns the name of each picture in a folder that cannot be used, masks too, with the reason."""
     found = []
     names = sorted(image_names(path))
-    has_masks = (path / MASKS).is_dir()
+    has_masks = os.path.isdir(path / MASKS)
     for number, name in enumerate(names, start=1):
         mask = mask_of(path, name)
         culprit = name

@@ -15,8 +15,8 @@ from PIL import Image
 
 from emorl.data import sprites, tetrominoes
 from emorl.data.base import Array, Arrays, DatasetInfo, FactorKind, padded
-from emorl.data.stored import StoreWriter
 from emorl.data.tfrecord import parse_example, records
+from emorl.data.writer import StoreWriter
 from emorl.errors import UserError, nearest
 
 CLEVR: dict[str, FactorKind] = {
