@@ -121,7 +121,7 @@ def test_what_a_folder_says_of_itself_is_checked(kind: str, folder: Path) -> Non
 def test_a_full_disk_is_noticed_before_anything_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UserError, match=r"they need .* GiB and .* GiB are free.*--count"):
+    with pytest.raises(UserError, match=r"they need .* MiB and .* MiB are free.*--count"):
         store(Tetrominoes(length=10**14), tmp_path / "s")
 
     def full(*_: object) -> None:
@@ -213,6 +213,6 @@ def test_every_scene_of_a_stream_is_made_like_the_first(tmp_path: Path) -> None:
     ):
         with StoreWriter(tmp_path / "s") as writer:
             writer.add(scene)
-            with pytest.raises(ValueError, match="the first scene of"):
+            with pytest.raises(UserError, match="the first one of"):
                 writer.add(wrong)
         assert not list(tmp_path.iterdir())

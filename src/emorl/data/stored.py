@@ -177,8 +177,8 @@ def begin(dataset: SceneDataset, partial: Path, plan: dict[str, Any]) -> list[in
         )
         if needed > free:
             raise UserError(
-                f"Cannot store {len(dataset)} scenes in {partial}: they need {needed / 2**30:.1f} GiB and "
-                f"{free / 2**30:.1f} GiB are free. Store fewer (--count), or elsewhere."
+                f"Cannot store {len(dataset)} scenes in {partial}: they need {needed / 2**20:.1f} MiB and "
+                f"{free / 2**20:.1f} MiB are free. Store fewer (--count), or elsewhere."
             )
         write_json(partial / PLAN, {**plan, "done": None})
         for name, row in rows.items():

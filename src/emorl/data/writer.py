@@ -51,13 +51,13 @@ class StoreWriter:
         shutil.rmtree(self.partial, ignore_errors=True)
 
     def add(self, arrays: Arrays) -> None:
-        """Appends a scene. Raises ValueError if it is not made like the first one."""
+        """Appends a scene, which must be made like the first one."""
         try:
             if not self.files:
                 self.begin(arrays)
             described, expected = describe(arrays), describe(self.rows)
             if described != expected:
-                raise ValueError(f"it is made of {described}, the first scene of {expected}")
+                raise UserError(f"Scene {self.count} is made of {described}, the first one of {expected}.")
             for name, row in arrays.items():
                 self.files[name].write(np.ascontiguousarray(row).data)
         except OSError as error:
