@@ -16,7 +16,9 @@ from emorl.data.stored import StoredScenes
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError, check_range, check_seed, nearest
 
-__all__ = ["DATASETS", "FOLDER", "DataConfig", "DatasetInfo", "SceneDataset", "Split", "open_dataset"]
+__all__ = [
+    "DATASETS", "FOLDER", "MOST_SCENES", "DataConfig", "DatasetInfo", "SceneDataset", "Split", "open_dataset",
+]  # fmt: skip
 
 Split = Literal["train", "test", "validation"]
 SPLITS: tuple[Split, ...] = ("train", "test", "validation")

@@ -1,6 +1,6 @@
 """The published files: DeepMind's multi-object records and the authors' .h5 files, decoded into scenes.
 
-Every data set is a row of LAYOUTS; `convert` turns a file into a folder of stored scenes.
+`convert` turns a file into a folder of stored scenes.
 """
 
 from __future__ import annotations
@@ -8,72 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from emorl.data import sprites, tetrominoes
-from emorl.data.base import Array, Arrays, DatasetInfo, FactorKind, padded
+from emorl.data.base import Array, Arrays, DatasetInfo, padded
 from emorl.data.h5 import H5Group
+from emorl.data.layouts import CLEVR, LAYOUTS, Layout, largest_record
 from emorl.data.tfrecord import parse_example, records
 from emorl.data.writer import StoreWriter
 from emorl.errors import UserError, nearest
 from emorl.files import open_regular
-
-CLEVR: dict[str, FactorKind] = {
-    "x": "continuous",
-    "y": "continuous",
-    "z": "continuous",
-    "rotation": "continuous",
-    "size": "discrete",
-    "material": "discrete",
-    "shape": "discrete",
-    "color": "discrete",
-    "visibility": "discrete",
-}
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How a published data set lies in its records."""
-
-    image: tuple[int, int, int]  # height, width, channels
-    entities: int  # masks per scene, background included
-    background: int = 1  # how many of them, the first ones, are background
-    masks_last: bool = False  # masks are (H, W, entities) instead of (entities, H, W)
-    factors: Mapping[str, FactorKind] = field(default_factory=dict)
-    colors: int = 3  # numbers of an object's "color": RGB, or a code; every other factor is one number
-    crop: tuple[slice, slice] = (slice(None), slice(None))
-    size: int | None = None  # side to resize the crop to
-    objects: tuple[int, int] = (0, 255)  # least and most objects of a scene to keep
-
-
-_CLEVR = Layout(
-    (240, 320, 3),
-    11,
-    factors=CLEVR,
-    colors=1,
-    crop=(slice(29, 221), slice(64, 256)),
-    size=96,
-    objects=(3, 10),
-)
-_ROOM = Layout((64, 64, 3), 7, background=4)
-
-LAYOUTS: dict[str, Layout] = {
-    "tetrominoes": Layout((35, 35, 3), 4, factors=tetrominoes.INFO.factors),
-    "multi-dsprites": Layout((64, 64, 3), 6, masks_last=True, factors=sprites.FACTORS),
-    "multi-dsprites-binarized": Layout((64, 64, 1), 4, masks_last=True, factors=sprites.FACTORS),
-    "multi-dsprites-colored": Layout((64, 64, 3), 5, masks_last=True, factors=sprites.FACTORS),
-    "clevr": _CLEVR,
-    "clevr6": replace(_CLEVR, objects=(3, 6)),
-    "clevr10": replace(_CLEVR, objects=(7, 10)),
-    "objects-room": _ROOM,
-    "objects-room-six-objects": replace(_ROOM, entities=10),
-    "objects-room-empty-room": replace(_ROOM, entities=4),
-    "objects-room-identical-color": replace(_ROOM, entities=10),
-}
 
 
 def convert(
@@ -131,13 +78,6 @@ def scenes_of(path: Path, layout: Layout) -> Generator[tuple[Arrays, float]]:
                 yield decode(features, layout), share
         except ValueError as error:
             raise UserError(f"{path}, record {number}: {error}.") from None
-
-
-def largest_record(layout: Layout) -> int:
-    """Bytes that a record of this layout may have: three for each one-byte value, five for each number, and names."""
-    height, width, channels = layout.image
-    values = height * width * (channels + layout.entities)
-    return 4 * values + 64 * layout.entities * (len(layout.factors) + 1) + 2**16
 
 
 def count_objects(features: Mapping[str, Array], layout: Layout) -> int:
