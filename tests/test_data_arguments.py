@@ -41,7 +41,7 @@ WRONG = {
     "data convert there/a.png --as tetrominoes --out o --limit -5": "--limit must be at least 1",
     "data convert there/a.png --as tetrominoes --out o": "this is not a TFRecord file",
     "data convert there/a.png --as tetromino --out o": "did you mean 'tetrominoes'",
-    "data convert there --as tetrominoes --out o": "it is a folder",
+    "data convert there --as tetrominoes --out o": "Is a directory",
 }
 
 

@@ -23,7 +23,7 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "socket"))
     wrong = {
-        tmp_path: "a folder",
+        tmp_path: "Is a directory",
         tmp_path / "pipe": "a pipe",
         tmp_path / "link": "a pipe",
         tmp_path / "socket": "a socket",

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 from corpus import REPLACEMENTS, Format, problem_of
 from formats import FORMATS, RECORD_FILES
+from PIL import Image
 
+from emorl.data.images import read_pixels
 from emorl.errors import UserError
 
 SAMPLE = 13  # variants of each format, besides its own, in the default suite
@@ -101,3 +103,13 @@ def test_the_guard_would_catch_what_breaks_the_rule(monkeypatch: pytest.MonkeyPa
         (two_lines, "says ''"),
     ):
         assert words in str(problem_of(Format(make, read), 0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "P", "I;16"])
+def test_the_largest_picture_takes_less_than_a_gigabyte(mode: str) -> None:
+    def make(folder: Path) -> Path:
+        Image.new(mode, (9459, 9459)).save(folder / "x.png")
+        return folder / "x.png"
+
+    assert problem_of(Format(make, read_pixels, own={"as it is": make}), 0) is None

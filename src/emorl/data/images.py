@@ -6,6 +6,7 @@ file's name says nothing about what it is.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,10 @@ FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
 MOST_BYTES = 2**28  # of a file: what 90 million pixels have without compression
 MOST_PIXELS = 89_478_485  # Pillow's own limit, a gigabyte when decoded
-BLOCK = 2**20  # pixels of a mask to number at a time, so that it takes no more memory than its image
+BLOCK = 2**20  # pixels to convert at a time
+
+# Pillow tells its logger what its exceptions say as well; without a handler Python would print it.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 
 def read_pixels(path: Path) -> Array:
@@ -60,11 +64,14 @@ def check_picture(path: Path) -> tuple[int, int]:
     """Decodes an image as cheaply as shows whether it is whole. Returns the width and height that it has upright."""
     with picture(path) as image:
         if image.format not in ("JPEG", "MPO"):
-            return ImageOps.exif_transpose(image).size
+            ImageOps.exif_transpose(image, in_place=True)
+            image.load()  # which the line above does only if there is something to turn
+            return image.size
         width, height = image.size
         is_turned = image.getexif().get(ExifTag.Orientation) in (5, 6, 7, 8)
         image.draft(None, (1, 1))  # all of the file is read, but an eighth of the pixels computed
-        ImageOps.exif_transpose(image)
+        image.load()
+        ImageOps.exif_transpose(image, in_place=True)
         return (height, width) if is_turned else (width, height)
 
 
@@ -99,15 +106,24 @@ def reason(error: Exception) -> str:
 
 
 def rgb(image: Image.Image) -> Array:
-    upright = ImageOps.exif_transpose(image)
-    if upright.mode.startswith("I"):  # 16 bits; Pillow's own conversion would clip at 255
-        gray = (np.asarray(upright).clip(0, 65535) >> 8).astype(np.uint8)
-        return np.repeat(gray[..., None], 3, axis=2)
-    if upright.has_transparency_data:
-        transparent = upright.convert("RGBA")
-        black = Image.new("RGBA", transparent.size, (0, 0, 0, 255))
-        upright = Image.alpha_composite(black, transparent)
-    return np.asarray(upright.convert("RGB"))
+    """Returns (H, W, 3) uint8, some rows at a time: whole copies in between would be what takes most memory."""
+    ImageOps.exif_transpose(image, in_place=True)
+    is_transparent = image.has_transparency_data
+    pixels = np.empty((image.height, image.width, 3), dtype=np.uint8)
+    rows = max(1, BLOCK // image.width)
+    for top in range(0, image.height, rows):
+        part = image.crop((0, top, image.width, min(top + rows, image.height)))
+        pixels[top : top + rows] = rgb_part(part, is_transparent=is_transparent)
+    return pixels
+
+
+def rgb_part(part: Image.Image, *, is_transparent: bool) -> Array:
+    if part.mode.startswith("I"):  # 16 bits; Pillow's own conversion would clip at 255
+        return (np.asarray(part).clip(0, 65535) >> 8).astype(np.uint8)[..., None]
+    if is_transparent:
+        black = Image.new("RGBA", part.size, (0, 0, 0, 255))
+        part = Image.alpha_composite(black, part.convert("RGBA"))
+    return np.asarray(part.convert("RGB"))
 
 
 def fit(pixels: Array, size: int, *, smooth: bool = True) -> Array:
