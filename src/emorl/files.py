@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -18,7 +19,6 @@ LARGEST_JSON = 64 * 2**20  # bytes; the longest ones we write, lists of file nam
 ABANDONED = 3600  # seconds after which a temporary file belongs to a process that was killed
 
 KINDS = {
-    stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
@@ -50,6 +50,8 @@ def open_regular(path: Path, *, largest: int | None = None) -> BinaryIO:
 
 
 def check_regular(path: Path, found: os.stat_result) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise Unreadable(path, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(found.st_mode):
         kind = KINDS.get(stat.S_IFMT(found.st_mode), "something else")
         raise Unreadable(path, f"it is {kind}, not a file")

@@ -10,15 +10,16 @@ from typing import Literal
 
 from emorl.data.base import DatasetInfo, SceneDataset, SceneRange
 from emorl.data.clevr import Clevr
-from emorl.data.folder import FolderScenes, split_sizes
+from emorl.data.folder import FolderScenes
 from emorl.data.sprites import MultiDSprites
 from emorl.data.stored import StoredScenes
 from emorl.data.tetrominoes import Tetrominoes
-from emorl.errors import UserError, check_numbers, nearest
+from emorl.errors import UserError, check_range, check_seed, nearest
 
 __all__ = [
     "DATASETS",
     "FOLDER",
+    "MOST_SCENES",
     "DataConfig",
     "DatasetInfo",
     "SceneDataset",
@@ -29,6 +30,9 @@ __all__ = [
 
 Split = Literal["train", "test", "validation"]
 SPLITS: tuple[Split, ...] = ("train", "test", "validation")
+
+MOST_SCENES = 100_000_000  # of a split: the order of more would not fit into memory
+LARGEST_IMAGE = 4096  # side, in pixels
 
 FOLDER = "folder"  # the name of one's own images
 DATASETS: dict[str, Callable[..., SceneDataset]] = {
@@ -69,7 +73,10 @@ class DataConfig:
     def __post_init__(self) -> None:
         if self.train_size is None:
             object.__setattr__(self, "train_size", info_of(self.name).train_size)
-        check_numbers("data", self, seed=0, train_size=1, test_size=1, validation_size=1, image_size=1)
+        check_seed("data.seed", self.seed)
+        check_range("data.image_size", self.image_size, 1, LARGEST_IMAGE)
+        for name in ("train_size", "test_size", "validation_size"):
+            check_range(f"data.{name}", getattr(self, name), 1, MOST_SCENES)
 
 
 def open_dataset(config: DataConfig, split: Split) -> SceneDataset:
@@ -78,7 +85,7 @@ def open_dataset(config: DataConfig, split: Split) -> SceneDataset:
         raise UserError(f"There is no split {split!r}{nearest(split, SPLITS)}")
     if config.name == FOLDER:
         images = open_folder(config)
-        return SceneRange(images, *range_of(split, split_sizes(len(images), images.path)))
+        return SceneRange(images, *range_of(split, images.sizes))
     sizes = {"train": config.train_size or 0, "test": config.test_size, "validation": config.validation_size}
     start, stop = range_of(split, sizes)
     if config.path is not None:
