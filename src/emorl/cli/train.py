@@ -13,6 +13,7 @@ from emorl.data import DataConfig
 from emorl.errors import UserError, nearest
 from emorl.runs.config import RunConfig
 from emorl.runs.presets import PRESETS
+from emorl.schedules import Schedule
 from emorl.training.trainer import train
 
 
@@ -49,9 +50,32 @@ def train_command(name: str, arguments: Sequence[str]) -> None:
         resume: Continue the run in that directory.
     """
     given: Any = tyro.cli(
-        settings, args=arguments, prog=f"emorl train {name}", config=(tyro.conf.FlagCreatePairsOff,)
+        settings,
+        args=arguments,
+        prog=f"emorl train {name}",
+        config=(tyro.conf.FlagCreatePairsOff,),
+        registry=with_schedules(),
     )
     train(RunConfig(given.model, given.data, given.train), given.out, resume=given.resume)
+
+
+def with_schedules() -> tyro.constructors.ConstructorRegistry:
+    """What teaches tyro to read a Schedule: its text is one argument, as in config.json."""
+    registry = tyro.constructors.ConstructorRegistry()
+
+    @registry.primitive_rule
+    def _(info: tyro.constructors.PrimitiveTypeInfo) -> Any:
+        if info.type not in (Schedule, Schedule | None):
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="SCHEDULE",
+            instance_from_str=lambda words: None if words == ["None"] else Schedule.parse(words[0]),
+            is_instance=lambda value: value is None or isinstance(value, Schedule),
+            str_from_instance=lambda schedule: [str(schedule)],
+        )
+
+    return registry
 
 
 def train_help(

@@ -15,7 +15,8 @@ import numpy as np
 
 from emorl.data import DATASETS
 from emorl.data.base import Arrays
-from emorl.data.layouts import LAYOUTS, scenes_of
+from emorl.data.layouts import LAYOUTS
+from emorl.data.published import scenes_of
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Result, Row
 from emorl.experiments.tables import table

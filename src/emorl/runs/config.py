@@ -25,7 +25,7 @@ class TrainConfig:
     batch_size: int = 32  # images per step, over all devices together
     optimizer: Literal["adam", "muon"] = "adam"  # the paper's, or one that needs half the steps
     muon_size: float = 0.5  # root mean square of Muon's updates, in learning rates
-    # Up to 4e-4 over 10 000 steps, then halved every 100 000 (Difference 29).
+    # The paper's goes up to 4e-4 over 10 000 steps and is halved every 100 000 (Difference 29).
     learning_rate: Schedule = Schedule.parse("0 linear 10000:4e-4 geometric 1010000:3.90625e-7")
     max_grad_norm: float = 5.0  # longer gradients are scaled down to this
     num_steps: Schedule | None = Schedule.parse(3)  # I, steps of inference; None: as many as the model has
