@@ -42,9 +42,12 @@ def test_lines_bands_goals_and_scales_are_drawn() -> None:
     assert line_chart([panels[1]]).legends == []  # one line needs no legend
 
 
-def test_what_is_not_positive_is_not_drawn_on_a_logarithmic_scale() -> None:
-    chart = line_chart([Panel("", [Line([1, 2], [0.0, 1.0])], scale="log")])
-    assert chart.axes[0].get_yscale() == "linear"
+@pytest.mark.parametrize(
+    ("values", "scale"), [([1.0, 20.0], "log"), ([0.0, 20.0], "linear"), ([1.0, 2.0], "linear")]
+)
+def test_a_logarithmic_scale_is_for_positive_values_far_apart(values: list[float], scale: str) -> None:
+    chart = line_chart([Panel("", [Line([1, 2], values)], scale="log")])
+    assert chart.axes[0].get_yscale() == scale
 
 
 def test_scores_are_drawn_by_their_names_and_units_in_metrics() -> None:

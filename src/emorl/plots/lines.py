@@ -58,8 +58,8 @@ def line_chart(
 ) -> Chart:
     """Draws `panels`, each of `size` inches. Below them stands a legend: that of the lines' labels if left out."""
     entries = legend_of(panels) if legend is None else legend
-    columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
+    columns = -(-len(panels) // rows)  # as even as possible
     figure = blank(size[0] * columns, size[1] * rows + (0.3 if entries else 0))
     places = figure.subplots(rows, columns, squeeze=False).flatten()
     for axes, panel in zip(places, panels, strict=False):
@@ -97,7 +97,7 @@ def draw(axes: Any, panel: Panel) -> None:
             axes.annotate(line.note, end, (4, 4), textcoords="offset points", fontsize=7)
     if panel.scale == "log-log":
         log_log_scale(axes)
-    elif panel.scale == "log" and all(value > 0 for line in panel.lines for value in line.y):
+    elif panel.scale == "log" and spans_a_decade([value for line in panel.lines for value in line.y]):
         log_scale(axes)
     if panel.limits is not None:
         axes.set_ylim(*panel.limits)
@@ -116,6 +116,11 @@ def draw(axes: Any, panel: Panel) -> None:
     axes.set_ylabel(panel.ylabel)
     if panel.legend:
         add_legend(axes, panel.legend)
+
+
+def spans_a_decade(values: Sequence[float]) -> bool:
+    """Whether a logarithmic scale is possible and worth it; numbers at it would be odd otherwise."""
+    return len(values) > 0 and min(values) > 0 and max(values) > 10 * min(values)
 
 
 # Scores against anything: a sweep, the step, CPU minutes.

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from emorl.evaluation.metrics import VALIDATION, metric, renamed
+from emorl.evaluation.metrics import METRICS, VALIDATION, metric, renamed
 from emorl.plots.lines import Entry, Line, Panel, line_chart
 from emorl.plots.style import COLORS, DASHES, INK, Chart
 
@@ -33,7 +33,7 @@ QUANTITIES = [
     Quantity("validation_mse", "log", goal="mse"),
     Quantity("loss"),
     Quantity("nll"),
-    Quantity("kl|kl_hierarchical", "log", goal="kl"),
+    Quantity("kl|kl_hierarchical", "log", METRICS["kl"].heading, goal="kl"),
     Quantity(r"update_\d+", title="L2 norm of refinement updates"),
     Quantity("nll_weight", "log"),
     Quantity("kl_weight", "log"),

@@ -120,5 +120,6 @@ class TrainingLog:
 
 
 def cannot_write(path: Path, error: OSError) -> UserError:
+    """Returns what to raise when a line could not be written."""
     reason = error.strerror or os.strerror(error.errno or 0)
     return UserError(f"Cannot write {path}: {reason}. Free some space.")
