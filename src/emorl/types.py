@@ -68,7 +68,7 @@ class Decomposition:
         """The same with masks and components of another size, interpolated; masks still sum to one."""
 
         def resize(t: Tensor) -> Tensor:
-            flat = F.interpolate(t.flatten(0, 1), size=(size, size), mode="bilinear", antialias=True)
+            flat: Tensor = F.interpolate(t.flatten(0, 1), size=(size, size), mode="bilinear", antialias=True)
             return flat.unflatten(0, t.shape[:2])
 
         return replace(self, masks=resize(self.masks), components=resize(self.components))

@@ -8,6 +8,8 @@ both give the same loss and gradients.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -15,7 +17,7 @@ from torch.distributions import Independent, Normal, kl_divergence
 
 from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, refinement_weights
 from emorl.nn.position import PositionProjection, position_features
-from emorl.probability import Gaussian
+from emorl.probability import Gaussian, Noise
 from emorl.types import Decomposition, Outcome
 
 
@@ -34,12 +36,19 @@ class Reference(EfficientMORL):
         return reference
 
     def forward(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+        self,
+        x: Tensor,
+        *,
+        num_slots: int | None = None,
+        num_steps: int | None = None,
+        trace: bool = False,
+        noise: Noise | None = None,
     ) -> Outcome:
-        c = self.config
         training = torch.is_grad_enabled()
-        K, I, L = num_slots or c.num_slots, c.num_steps if num_steps is None else num_steps, c.num_layers
-        beta, weight = self.beta, self.reconstruction_weight
+        K, I = self.budget(num_slots, num_steps)
+        L = self.config.inference.num_layers
+        draw = partial(sample, noise or Noise())
+        beta, weight = self.kl_weight, self.reconstruction_weight
         with torch.enable_grad():  # the authors evaluate without no_grad
             lam = self.lam0.expand(len(x), K, -1)
             posteriors = []
@@ -67,7 +76,7 @@ class Reference(EfficientMORL):
                 nll = self.negative_log_likelihood(x, log_masks, components)
                 losses.append((beta * divergence + weight * nll).sum())
                 steps.append(Decomposition(log_masks.exp(), components, posterior.mean))
-            weights = refinement_weights(I, c.loss_weights)
+            weights = refinement_weights(I, self.config.objective.loss_weights)
             loss = sum(w * loss_i for w, loss_i in zip(weights, losses, strict=True)) / len(x)
         return Outcome(loss, {"nll": nll.detach()}, tuple(steps))
 
@@ -106,11 +115,11 @@ class Reference(EfficientMORL):
         standard = Normal(torch.zeros_like(like), torch.ones_like(like))
         if not z:
             return [], standard
-        if self.config.prior == "bottom-up":
+        if self.config.objective.prior == "bottom-up":
             chain = [standard, *map(self.conditional, z[:-1])]
             return chain, chain[-1]
         chain = [*map(self.conditional, z[1:]), standard]
-        return chain, chain[0] if self.config.prior == "reversed++" else standard
+        return chain, chain[0] if self.config.objective.prior == "reversed++" else standard
 
     def conditional(self, z: Tensor) -> Normal:
         hidden = self.prior.hidden(z)
@@ -132,8 +141,8 @@ class Reference(EfficientMORL):
         return output[:, :, 3:].log_softmax(dim=1), output[:, :, :3].sigmoid()
 
     def negative_log_likelihood(self, x: Tensor, log_masks: Tensor, components: Tensor) -> Tensor:
-        log_var = 2 * x.new_tensor(self.config.likelihood_sigma).log()
-        if self.config.likelihood == "gaussian":
+        log_var = 2 * x.new_tensor(float(self.sigma)).log()
+        if self.config.objective.likelihood == "gaussian":
             error = (x - (components * log_masks.exp()).sum(dim=1)).square()
             return (0.5 * log_var + 0.5 * error / log_var.exp()).sum(dim=(1, 2, 3))
         error = (x.unsqueeze(1) - components).square()
@@ -160,9 +169,9 @@ def normal(lam: Tensor) -> Normal:
     return Normal(mu, torch.sqrt(torch.log(1 + raw.clamp_max(80).exp()) + 1e-5))
 
 
-def draw(q: Normal) -> Tensor:
+def sample(noise: Noise, q: Normal) -> Tensor:
     """A sample whose noise comes from where the package takes it."""
-    return Gaussian(q.mean, q.stddev).rsample()
+    return noise.start(Gaussian(q.mean, q.stddev))
 
 
 def kl(q: Normal, p: Normal) -> Tensor:
