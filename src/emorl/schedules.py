@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, get_args
 
 from emorl.errors import UserError
@@ -24,13 +25,14 @@ SHAPES: tuple[str, ...] = get_args(Shape)
 class Point:
     """A value that holds at a step, and how it is reached from the point before."""
 
-    when: float  # a step, or a share of the training between 0 and 1
-    is_share: bool
+    when: float  # a step, or a percentage of the training
+    is_share: bool  # which of the two
     value: float
     shape: Shape = "jump"
 
     def step(self, length: int) -> float:
-        return self.when * length if self.is_share else self.when
+        """The step it is at in a training of `length` steps."""
+        return self.when / 100 * length if self.is_share else self.when
 
 
 @dataclass(frozen=True)
@@ -45,16 +47,17 @@ class Schedule:
         words = str(text).split()
         try:
             points = [Point(0, False, number(words[0]))]
-            shape: Shape = "jump"
+            shape: Shape | None = None
             for word in words[1:]:
-                if word in SHAPES:
+                if word in SHAPES and shape is None:
                     shape = word  # type: ignore[assignment]
                     continue
                 when, value = word.split(":")
-                is_share = when.endswith("%")
-                at = number(when.removesuffix("%")) / (100 if is_share else 1)
-                points.append(Point(at, is_share, number(value), shape))
-                shape = "jump"
+                at = number(when.removesuffix("%"))
+                points.append(Point(at, when.endswith("%"), number(value), shape or "jump"))
+                shape = None
+            if shape is not None:
+                raise ValueError(shape)  # a way without a point at its end
         except (ValueError, IndexError):
             raise UserError(
                 f"{text!r} is not a schedule: write a value, or a value and points WHEN:VALUE after it, such as "
@@ -66,21 +69,22 @@ class Schedule:
 
     def checked(self, text: str) -> Schedule:
         """Returns the schedule; raises UserError where its points make no sense."""
-        for before, point in zip(self.points, self.points[1:], strict=False):
-            if point.when < 0 or (point.is_share and point.when > 1):
+        latest = {False: -1.0, True: -1.0}  # steps and percentages can only be compared with their own kind
+        for before, point in pairwise(self.points):
+            if point.when < 0 or (point.is_share and point.when > 100):
                 raise UserError(f"{text!r}: a point must be at step 0 or later, and at 100% or earlier.")
-            if before.is_share == point.is_share and before.when >= point.when > 0:
+            if point.when <= latest[point.is_share]:
                 raise UserError(f"{text!r}: points must come in the order of their steps.")
+            latest[point.is_share] = point.when
             if point.shape == "geometric" and not (before.value > 0 and point.value > 0):
                 raise UserError(f"{text!r}: a geometric way needs values above 0 at both ends.")
         return self
 
     def __str__(self) -> str:
-        words = [f"{self.points[0].value:.10g}"]
+        words = [shortest(self.points[0].value)]
         for point in self.points[1:]:
             words += [] if point.shape == "jump" else [point.shape]
-            when = f"{100 * point.when:.10g}%" if point.is_share else f"{point.when:.10g}"
-            words.append(f"{when}:{point.value:.10g}")
+            words.append(f"{shortest(point.when)}{'%' * point.is_share}:{shortest(point.value)}")
         return " ".join(words)
 
     def at(self, step: int, length: int) -> float:
@@ -121,6 +125,11 @@ def between(start: float, stop: float, shape: Shape, progress: float) -> float:
             return start * math.exp(math.log(stop / start) * progress)
         case "cosine":
             return stop + (start - stop) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def shortest(value: float) -> str:
+    """The shortest text that `number` reads as this very value."""
+    return repr(float(value)).removesuffix(".0")
 
 
 def number(text: str) -> float:

@@ -11,12 +11,12 @@ from types import ModuleType
 
 import pytest
 import torch
+from emorl.reproduce.jobs import is_finished
 
 from conftest import ROOT
 from emorl import evaluate
 from emorl.data import open_dataset
 from emorl.errors import UserError
-from emorl.reproduce.jobs import is_finished
 from emorl.runs import run as pretrained
 from emorl.runs.checkpoint import load_run
 from emorl.runs.config import RunConfig

@@ -11,12 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from conftest import Run
-from emorl.errors import UserError
-from emorl.models import build
-from emorl.plots.lines import seed_chart, smoothed
-from emorl.report.published import PUBLISHED_ARI, SYSTEMS, Published
 from emorl.reproduce import run as reproduction
 from emorl.reproduce import tables, variants
 from emorl.reproduce.experiments import EXPERIMENTS, system_on
@@ -24,6 +18,12 @@ from emorl.reproduce.jobs import is_finished, train_missing
 from emorl.reproduce.run import reproduce, runs_of, systems_of
 from emorl.reproduce.trained import Trained, markdown, merged, summary
 from emorl.reproduce.variants import SCALES, VARIANTS, Scale, canonical, variant
+
+from conftest import Run
+from emorl.errors import UserError
+from emorl.models import build
+from emorl.plots.lines import seed_chart, smoothed
+from emorl.report.published import PUBLISHED_ARI, SYSTEMS, Published
 from emorl.runs.config import RunConfig
 from emorl.runs.presets import PRESETS
 from emorl.training.trainer import train

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 import speed
+from readme import updated
+from targets import conclusions, headline, largest_batch, line, section
+
 from conftest import ROOT
 from emorl.evaluation.cost import Cost, Pass, costs
+from emorl.experiments.reference import Reference
 from emorl.geco import GecoConfig
 from emorl.models import build
 from emorl.models.efficient_morl import EfficientMORLConfig
-from readme import updated
-from reference import Reference
-from targets import conclusions, headline, largest_batch, line, section
 
 SMALL = EfficientMORLConfig(
     image_size=32, num_slots=4, slot_size=32, encoder_channels=32, decoder_channels=32, geco=GecoConfig()

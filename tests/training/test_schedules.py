@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from emorl.training.schedules import Curriculum, learning_rate
 
 from emorl.runs.config import TrainConfig
 from emorl.runs.directory import read_metrics
 from emorl.training import trainer
-from emorl.training.schedules import Curriculum, learning_rate
 from tiny import assert_same, tiny
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -23,10 +24,8 @@ class Model(nn.Module, ABC):
     Config: ClassVar[type]  # the frozen dataclass that `build` turns into this model
     least_steps: ClassVar[int | None] = None  # of inference; None: it does not iterate
     has_fixed_slots: ClassVar[bool] = False  # whether K cannot be another than in training
-    terms: ClassVar[
-        tuple[str, ...]
-    ]  # what every pass logs; beside them stand update_1, update_2, ... of iterations
 
+    terms: tuple[str, ...]  # what every pass logs; beside it stand update_1.. of steps and kl_1.. of layers
     config: Any  # an instance of Config; has at least `image_size` and `num_slots`
     decoder: SlotDecoder
 
@@ -71,6 +70,11 @@ class Model(nn.Module, ABC):
     def schedules(self) -> dict[str, Schedule]:
         """What changes with the training step, by the name of the buffer that holds its value."""
         return {}
+
+    def register_schedules(self) -> None:
+        """Makes a buffer for each of `schedules`, with its value at the end of training."""
+        for name, schedule in self.schedules.items():
+            self.register_buffer(name, torch.tensor(schedule.final, dtype=torch.float64))
 
     def follow(self, values: Mapping[str, float]) -> None:
         """Sets the buffers of `schedules` to the values of this training step."""
@@ -139,7 +143,15 @@ class Model(nn.Module, ABC):
         chosen = best_of(tried, x).steps[-1]
         if size is None or size == self.config.image_size:
             return chosen
-        return self.decode(chosen.slots, size=size) if self.decoder.paints_anywhere else chosen.resized(size)
+        return self.enlarged(chosen, size)
+
+    def enlarged(self, parts: Decomposition, size: int) -> Decomposition:
+        """The same decomposition with pictures of another size: painted from the slots if the decoder can, or
+        interpolated.
+        """
+        if not self.decoder.paints_anywhere:
+            return parts.resized(size)
+        return replace(self.decode(parts.slots, size=size), attention=parts.attention)
 
     def rendered(self, decoded: tuple[Tensor, Tensor], slots: Tensor, size: int | None) -> Decomposition:
         """The decomposition that log masks and components are; enlarged if the decoder cannot paint that size."""

@@ -95,14 +95,7 @@ class EfficientMORL(Model):
 
     Config: ClassVar[type] = EfficientMORLConfig
     least_steps: ClassVar[int | None] = 0
-    terms: ClassVar[tuple[str, ...]] = (
-        "nll",
-        "kl",
-        "kl_hierarchical",
-        "nll_stage1",
-        "nll_weight",
-        "variance",
-    )
+    terms = ("nll", "kl", "kl_hierarchical", "nll_stage1", "nll_weight", "variance")
     config: EfficientMORLConfig
     kl_weight: Tensor
     sigma: Tensor
@@ -126,8 +119,7 @@ class EfficientMORL(Model):
         self.refine = RefinementNetwork(D)
         self.likelihood = LIKELIHOODS[objective.likelihood]
         self.geco = objective.geco.build(elements=3 * config.image_size**2, sigma=objective.sigma.final)
-        for name, schedule in self.schedules.items():
-            self.register_buffer(name, torch.tensor(schedule.final, dtype=torch.float64))
+        self.register_schedules()
         self.initialise()
 
     @property
@@ -244,7 +236,7 @@ class EfficientMORL(Model):
             log_masks, components = self.decoder(z)
             nll = self.likelihood(x, log_masks, components, sigma)
         else:
-            log_masks, components = self.decoder(z, lattice.coordinates)
+            log_masks, components = self.decoder(z, lattice.coordinates(like=z))
             nll = self.likelihood(lattice.of(x), log_masks, components, sigma, lattice.weights)
         return nll, log_masks.exp(), components
 
@@ -263,9 +255,8 @@ class EfficientMORL(Model):
         terms |= {"nll_stage1": nlls[0], "nll": nlls[-1], "kl": kl.detach()}
         terms |= {f"update_{i}": d.detach().flatten(1).norm(dim=1) for i, d in enumerate(updates, start=1)}
         terms["nll_weight"] = self.reconstruction_weight
-        terms["variance"] = (
-            x.flatten(2).var(dim=2, correction=0).mean(dim=1)
-        )  # what AutoGeco's target is a share of
+        # What AutoGeco's target is a share of.
+        terms["variance"] = x.flatten(2).var(dim=2, correction=0).mean(dim=1)
         return terms
 
     def compile_parts(self) -> None:

@@ -68,7 +68,7 @@ class Genesis(Model):
     """Slots in a sequence, each aware of those before it: an ordered, generative model of scenes."""
 
     Config: ClassVar[type] = GenesisConfig
-    terms: ClassVar[tuple[str, ...]] = ("nll", "kl", "kl_mask", "kl_component", "kl_weight")
+    terms: tuple[str, ...] = ("nll", "kl", "kl_mask", "kl_component", "kl_weight")
     config: GenesisConfig
 
     def __init__(self, config: GenesisConfig) -> None:
@@ -82,7 +82,9 @@ class Genesis(Model):
         self.prior = AutoregressivePrior(D, hidden_size=H)
         self.mask_decoder = GatedDecoder(C, size_in=D, image_size=size, strides=strides, norm=config.norm)
         self.component_encoder = self.component_prior = None
-        if not config.shared:
+        if config.shared:
+            self.terms = ("nll", "kl", "kl_mask", "kl_weight")
+        else:
             self.component_encoder = ComponentEncoder(
                 size, 2 * D_c, channels=C, hidden_size=H, activation=nn.ELU
             )
@@ -98,7 +100,7 @@ class Genesis(Model):
         if self.config.initialisation == "scaled":
             initialise.scaled(self)
             if self.config.shared:  # else masks pick pixels of two colours that slots mix, as in MONet
-                initialise.even(self.decoder)
+                initialise.without_checkerboard(self.decoder)
         biases = [self.posterior.first.bias, self.posterior.head.bias]
         if self.component_encoder is not None:
             biases.append(self.component_encoder.mlp.get_parameter("2.bias"))

@@ -72,7 +72,7 @@ class GenesisV2(Model):
     """Symmetric clusters without iterations, whose slots come in the order in which seeds are drawn."""
 
     Config: ClassVar[type] = GenesisV2Config
-    terms: ClassVar[tuple[str, ...]] = ("nll", "kl", "mask_kl", "kl_weight")
+    terms = ("nll", "kl", "mask_kl", "kl_weight")
     config: GenesisV2Config
 
     def __init__(self, config: GenesisV2Config) -> None:
@@ -89,6 +89,7 @@ class GenesisV2(Model):
         self.posterior = nn.Sequential(nn.LayerNorm(2 * C), mlp(2 * C, 2 * C, 2 * D, activation=nn.ReLU))
         self.prior = AutoregressivePrior(D, hidden_size=config.hidden_size)
         self.decoder = config.decoder.build(image_size=config.image_size, slot_size=D)
+        self.decoder.initialise()
         self.likelihood = LIKELIHOODS[config.likelihood]
         with torch.no_grad():
             self.posterior.get_parameter("1.2.bias")[D:] += config.scale_bias

@@ -70,7 +70,7 @@ class IODINE(Model):
 
     Config: ClassVar[type] = IODINEConfig
     least_steps: ClassVar[int | None] = 1
-    terms: ClassVar[tuple[str, ...]] = ("nll", "kl")
+    terms = ("nll", "kl")
     config: IODINEConfig
     kl_weight: Tensor
 
@@ -82,7 +82,7 @@ class IODINE(Model):
         self.decoder = config.decoder.build(image_size=config.image_size, slot_size=slot_size)
         self.likelihood = PixelLikelihood(config.likelihood, config.likelihood_sigma)
         self.refine = RefinementNetwork(config, self.likelihood)
-        self.register_buffer("kl_weight", torch.tensor(config.kl_weight.final))
+        self.register_schedules()
         self.initialise()
 
     def initialise(self) -> None:

@@ -7,7 +7,7 @@ with m~, because they do not hold what the attention network saw.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -53,7 +53,7 @@ class MONet(Model):
     """Ordered slots without iterations: a slot's mask depends on what the slots before it have left."""
 
     Config: ClassVar[type] = MONetConfig
-    terms: ClassVar[tuple[str, ...]] = ("nll", "kl", "mask_kl")
+    terms = ("nll", "kl", "mask_kl")
     config: MONetConfig
 
     def __init__(self, config: MONetConfig) -> None:
@@ -68,8 +68,8 @@ class MONet(Model):
         self.likelihood = LIKELIHOODS[config.likelihood]
         if config.initialisation == "scaled":
             initialise.scaled(self.encoder, self.decoder)
-            initialise.even(self.decoder)
-            self.decoder.initialise()
+            initialise.without_checkerboard(self.decoder)
+        self.decoder.initialise()
         with torch.no_grad():
             self.encoder.mlp.get_parameter("2.bias")[config.slot_size :] += config.scale_bias
 
@@ -114,6 +114,10 @@ class MONet(Model):
 
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
         return self.rendered(self.decoder(slots, self.places(size, slots)), slots, size)
+
+    def enlarged(self, parts: Decomposition, size: int) -> Decomposition:
+        """The masks are attention's at every size, as in the answer itself; only components are painted anew."""
+        return replace(super().enlarged(parts, size), masks=parts.resized(size).masks)
 
     def is_fully_used(self, num_steps: int | None) -> bool:
         return self.config.num_slots > 1

@@ -53,8 +53,8 @@ class SlotAttention(SlotAutoencoder):
         initialise.keras(self)
         if is_scaled:
             initialise.scaled(self.encoder.convolutions, *self.decoder.painters)
-            initialise.even(self.decoder)
-            self.decoder.initialise()
+            initialise.without_checkerboard(self.decoder)
+        self.decoder.initialise()
         nn.init.xavier_uniform_(self.mu)
         nn.init.xavier_uniform_(self.log_sigma)
         if is_scaled:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,6 +11,7 @@ from emorl.errors import check_numbers
 from emorl.models.base import Model
 from emorl.models.parts import DecoderConfig, EncoderConfig, check_block
 from emorl.nn.lattice import draw_lattice
+from emorl.probability import total
 from emorl.types import Decomposition
 
 
@@ -34,7 +34,7 @@ class SlotAutoencoderConfig:
 class SlotAutoencoder(Model):
     """An encoder of tokens, a decoder of slots, and the squared error between image and reconstruction."""
 
-    terms: ClassVar[tuple[str, ...]] = ("error",)
+    terms = ("error",)
     config: SlotAutoencoderConfig
 
     def __init__(self, config: SlotAutoencoderConfig) -> None:
@@ -51,13 +51,14 @@ class SlotAutoencoder(Model):
         size, block = self.config.image_size, self.config.block
         if block > 1 and torch.is_grad_enabled():
             lattice = draw_lattice(size, block, x.device)
-            log_masks, colours = self.decoder.unbounded(slots, lattice.coordinates)
-            x, weights = lattice.of(x), lattice.weights / size**2
+            log_masks, colours = self.decoder.unbounded(slots, lattice.coordinates(like=slots))
+            x, weights = lattice.of(x), lattice.weights
         else:
             log_masks, colours = self.decoder.unbounded(slots)
-            weights = x.new_full((size, size), 1 / size**2)
-        squares = (2 * x - 1 - (log_masks.exp() * colours).sum(dim=1)).square().mean(dim=1)
-        return (squares * weights).sum(dim=(1, 2)), self.rendered((log_masks, to_unit(colours)), slots, None)
+            weights = None
+        squares = (2 * x - 1 - (log_masks.exp() * colours).sum(dim=1)).square()
+        error = total(squares, weights) / (3 * size**2)
+        return error, self.rendered((log_masks, to_unit(colours)), slots, None)
 
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
         log_masks, colours = self.decoder.unbounded(slots, self.places(size, slots))

@@ -41,6 +41,7 @@ class SlotMLP(SlotAutoencoder):
         C, H = config.encoder.channels, config.hidden_size
         self.mlp = mlp(GRID * GRID * C, H, H, config.num_slots * config.slot_size, activation=nn.ReLU)
         initialise.keras(self)
+        self.decoder.initialise()
 
     def forward(
         self,

@@ -54,10 +54,10 @@ def truncated_normal(t: Tensor, *, inputs: int) -> None:
     nn.init.trunc_normal_(t, std=std, a=-2 * std, b=2 * std)
 
 
-def even(decoder: SlotDecoder) -> None:
-    """Neighbours that a PixelShuffle takes from one place start alike; decoders without one are left as they are.
+def without_checkerboard(decoder: SlotDecoder) -> None:
+    """Makes the pixels that a PixelShuffle takes from one place equal; decoders without one are left as they are.
 
-    Otherwise decoders start with a checkerboard, and masks that choose pixels of two colours for slots to mix.
+    Otherwise pictures start as a checkerboard, and masks learn to choose its fields instead of objects.
     """
     for layer, following in pairwise(decoder.modules()):
         if isinstance(following, nn.PixelShuffle) and isinstance(layer, nn.Conv2d):

@@ -26,10 +26,9 @@ class Lattice:
         """The lattice's pixels of `images` (..., H, W), as small images (..., h, w)."""
         return images[..., self.rows, self.columns]
 
-    @property
-    def coordinates(self) -> Tensor:
+    def coordinates(self, like: Tensor) -> Tensor:
         """Where the pixels are, (h, w, 2), as `pixel_centres` has it."""
-        return (torch.stack([self.rows, self.columns], dim=-1) + 0.5) * (2 / self.size) - 1
+        return centres(torch.stack([self.rows, self.columns], dim=-1).to(like.dtype), self.size)
 
 
 def pixel_centres(size: int, like: Tensor) -> Tensor:
@@ -37,8 +36,16 @@ def pixel_centres(size: int, like: Tensor) -> Tensor:
 
     The centre of a pixel is the centre of the middle one of the 3 x 3 that take its place at three times the size.
     """
-    line = (torch.arange(size, device=like.device, dtype=like.dtype) + 0.5) * (2 / size) - 1
+    line = centres(torch.arange(size, device=like.device, dtype=like.dtype), size)
     return torch.stack(torch.meshgrid(line, line, indexing="ij"), dim=-1)
+
+
+def centres(indices: Tensor, size: int) -> Tensor:
+    """The centres of the pixels with these indices along a side of `size` pixels, which reaches from -1 to 1.
+
+    A quotient of whole numbers, so that places that are equal at two sizes are equal to the last bit.
+    """
+    return (2 * indices + 1) / size - 1
 
 
 def draw_lattice(size: int, block: int, device: torch.device) -> Lattice:

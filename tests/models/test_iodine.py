@@ -9,25 +9,28 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers import always, replayed
 from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
 from emorl.errors import UserError
-from emorl.evaluation.cost import Pass
-from emorl.evaluation.cost import peak_memory
+from emorl.evaluation.cost import Pass, peak_memory
 from emorl.models.iodine import IODINE, IODINEConfig, refinement_weights
-from emorl.nn.evidence import CHANNELS, NORMED, PixelLikelihood, evidence
+from emorl.models.iodine_inputs import CHANNELS, NORMED, PixelLikelihood, refinement_inputs
+from emorl.models.parts import DecoderConfig
 from emorl.nn.position import cosine_grid
-from emorl.probability import noise_from, noise_per_image
+from emorl.probability import noise_per_image
 from emorl.runs.presets import PRESETS
+from emorl.schedules import Schedule
 
 SMALL = IODINEConfig(
-    image_size=11, num_slots=3, slot_size=4, num_steps=2, decoder_channels=5, refine_channels=6, refine_layers=2,
-    refine_sizes=(7, 5), lstm_size=6, kl_weight=0.7, prior_variance=0.8,
+    image_size=11, num_slots=3, slot_size=4, num_steps=2, decoder=DecoderConfig("same-3x3", channels=5),
+    refine_channels=6, refine_layers=2, refine_sizes=(7, 5), lstm_size=6, kl_weight=Schedule.parse(0.7),
+    prior_variance=0.8,
 )  # fmt: skip
 LEGACY = replace(
-    SMALL, decoder="same-5x5", coordinates="cosine", lstm_size=0, refine_kernel=5, refine_sizes=(7,),
-    legacy_constants=True,
+    SMALL, decoder=DecoderConfig("same-5x5", channels=5), coordinates="cosine", lstm_size=0, refine_kernel=5,
+    refine_sizes=(7,), legacy_constants=True,
 )  # fmt: skip
 
 
@@ -119,7 +122,7 @@ class Reference:
             y, logits = self.paint(q.mean + q.stddev * noise[t])
             nll = -self.log_p(x, y, logits.softmax(1)).sum((1, 2, 3))
             kl = kl_divergence(Independent(q, 2), Independent(prior, 2))
-            loss = (nll + self.c.kl_weight * kl).sum()
+            loss = (nll + self.c.kl_weight.final * kl).sum()
             total = total + t / T * loss / B
             if t == T:
                 return total
@@ -162,9 +165,7 @@ def test_equals_plain_autograd(
         replace(config, picture_gradients=picture_gradients, likelihood=likelihood, likelihood_sigma=0.3)
     )
     x, noise = images(), [torch.randn(2, 3, 4, dtype=torch.float64) for _ in range(T + 1)]
-    drawn = iter(noise)
-    with noise_from(lambda like: next(drawn)):
-        loss = model(x, num_steps=T).loss
+    loss = model(x, num_steps=T, noise=replayed(noise)).loss
     loss.backward()
     found = {name: p.grad for name, p in model.named_parameters()}
     model.zero_grad(set_to_none=True)
@@ -175,7 +176,7 @@ def test_equals_plain_autograd(
         torch.testing.assert_close(found[name], p.grad, rtol=1e-7, atol=1e-7, msg=name)
 
 
-def test_evidence_of_one_pixel() -> None:
+def test_inputs_of_one_pixel() -> None:
     """Two slots, by hand: colours 0 and 1, masks 1/4 and 3/4, a pixel of colour 1, a deviation of 1."""
     painted = torch.zeros(1, 2, 4, 1, 1, dtype=torch.float64)
     painted[0, 1, :3] = 1
@@ -184,7 +185,7 @@ def test_evidence_of_one_pixel() -> None:
     gradient = torch.arange(8.0).reshape(1, 2, 4, 1, 1)
     seen = {
         name: t.flatten().tolist()
-        for name, t in evidence(x, painted, gradient, PixelLikelihood("mixture", 1.0)).items()
+        for name, t in refinement_inputs(x, painted, gradient, PixelLikelihood("mixture", 1.0)).items()
     }
     wrong = 0.22313016  # exp(-3/2); the right colour has a density of 1
     assert seen["image"] == [1, 1, 1]
@@ -199,14 +200,14 @@ def test_evidence_of_one_pixel() -> None:
     assert seen["counterfactual"] == pytest.approx(
         [whole - 0, whole + 1.5]
     )  # the other one has the pixel alone
-    composed = evidence(x, painted, gradient, PixelLikelihood("gaussian", 1.0))
+    composed = refinement_inputs(x, painted, gradient, PixelLikelihood("gaussian", 1.0))
     assert composed["log_likelihood"].item() == pytest.approx(-3 * 0.25**2 / 2)
     assert composed["counterfactual"].flatten().tolist() == pytest.approx([-0.09375, 1.5 - 0.09375])
 
 
 def test_what_is_normed_is_not_differentiated() -> None:
     painted = torch.randn(2, 3, 4, 5, 5, requires_grad=True)
-    seen = evidence(
+    seen = refinement_inputs(
         images(size=5, dtype=torch.float32), painted, 2 * painted, PixelLikelihood("mixture", 0.3)
     )
     assert list(seen) == list(CHANNELS)
@@ -228,7 +229,7 @@ def test_gradients_that_refinement_sees_are_those_of_the_loss() -> None:
 def test_likelihoods_are_finite_far_from_the_image() -> None:
     painted = 100 * torch.randn(2, 3, 4, 5, 5)
     for kind in ("mixture", "logistic", "gaussian"):
-        for t in evidence(
+        for t in refinement_inputs(
             images(size=5, dtype=torch.float32), painted, painted, PixelLikelihood(kind, 0.1)
         ).values():
             assert t.isfinite().all(), kind
@@ -246,7 +247,7 @@ def test_parameter_counts_are_the_published_ones(data: str, count: int) -> None:
     config = PRESETS[f"iodine/{data}"].model
     assert sum(p.numel() for p in IODINE(replace(config, legacy_constants=True)).parameters()) == count
     # The constants feed the decoder's and refinement's first convolutions, and the LSTM or the head.
-    kernels = config.refine_kernel**2 * ((config.decoder_channels or 64) + config.refine_channels)
+    kernels = config.refine_kernel**2 * ((config.decoder.channels or 64) + config.refine_channels)
     without = count - kernels - (4 * config.lstm_size or 2 * config.slot_size)
     assert sum(p.numel() for p in IODINE(config).parameters()) == without
 
@@ -256,7 +257,14 @@ def test_parameter_counts_are_the_published_ones(data: str, count: int) -> None:
 @pytest.mark.parametrize("pooling", [True, False])
 def test_image_sizes(size: int, decoder: Any, pooling: bool) -> None:
     model = IODINE(
-        replace(SMALL, image_size=size, num_slots=2, num_steps=1, decoder=decoder, refine_pooling=pooling)
+        replace(
+            SMALL,
+            image_size=size,
+            num_slots=2,
+            num_steps=1,
+            decoder=DecoderConfig(decoder, channels=5),
+            refine_pooling=pooling,
+        )
     )
     assert model.decompose(torch.rand(1, 3, size, size)).image.shape == (1, 3, size, size)
 
@@ -275,7 +283,7 @@ def test_slots_and_iterations_are_free(K: int) -> None:
 
 def test_impossible_budgets_are_refused() -> None:
     model = IODINE(SMALL)
-    with pytest.raises(UserError, match="refinement steps must be at least 1, not 0"):
+    with pytest.raises(UserError, match="steps must be at least 1, not 0"):
         model.decompose(images(dtype=torch.float32), num_steps=0)
     with pytest.raises(UserError, match="slots must be at least 1"):
         model.decompose(images(dtype=torch.float32), num_slots=0)
@@ -286,20 +294,15 @@ def test_impossible_budgets_are_refused() -> None:
 def test_slots_are_interchangeable() -> None:
     model, x, order = perturbed(SMALL), images(), torch.tensor([2, 0, 1])
     noise = torch.randn(2, 3, 4, dtype=torch.float64)
-    with noise_from(lambda like: noise):
-        one = model.decompose(x)
-    with noise_from(lambda like: noise[:, order]):
-        other = model.decompose(x)
+    one, other = (model.infer(x, noise=always(n)).steps[-1] for n in (noise, noise[:, order]))
     torch.testing.assert_close(one.slots[:, order], other.slots)
     torch.testing.assert_close(one.masks[:, order], other.masks)
 
 
 def test_an_image_does_not_depend_on_its_batch() -> None:
     model, x = perturbed(SMALL), images(B=3)
-    with noise_from(noise_per_image([0, 1, 2])):
-        together = model.decompose(x).slots
-    with noise_from(noise_per_image([1])):
-        alone = model.decompose(x[1:2]).slots
+    together = model.infer(x, noise=noise_per_image([0, 1, 2])).steps[-1].slots
+    alone = model.infer(x[1:2], noise=noise_per_image([1])).steps[-1].slots
     torch.testing.assert_close(together[1:2], alone)
 
 
@@ -330,13 +333,22 @@ def test_one_decode_per_refinement(T: int) -> None:
     assert passes == ["forward", "backward"] * T + ["forward"]
 
 
-def test_the_ramp_moves_the_weight_of_the_kl() -> None:
-    model = IODINE(replace(SMALL, kl_weight=1.0, kl_start=0.01, kl_ramp=(0, 2)))
-    weights = []
-    for _ in range(4):
-        weights.append(float(model(images(dtype=torch.float32)).terms["kl_weight"]))
-        model.adapt({})
-    assert weights == pytest.approx([0.01, 0.1, 1, 1])
+def test_the_schedule_moves_the_weight_of_the_kl() -> None:
+    model, x = perturbed(replace(SMALL, kl_weight=Schedule.parse("0.5 10:2"))), images()
+    noise = [torch.randn(2, 3, 4, dtype=torch.float64) for _ in range(2)]
+    assert model.kl_weight.item() == 2  # a trained model's
+    found = {}
+    for step in (0, 20):
+        model.follow({name: schedule.at(step, 100) for name, schedule in model.schedules.items()})
+        outcome = model.infer(x, num_steps=1, noise=always(noise[0]))
+        found[step] = outcome.loss
+        assert model.kl_weight.item() == (0.5 if step == 0 else 2)
+    with (
+        torch.no_grad()
+    ):  # the last step alone counts, and it is not the same: refinement saw another gradient
+        expected = (outcome.terms["nll"] + 2 * outcome.terms["kl"]).mean()
+    torch.testing.assert_close(found[20], expected)
+    assert found[0] != found[20]
 
 
 def test_official_initialisation() -> None:

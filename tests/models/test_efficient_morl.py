@@ -3,46 +3,44 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from helpers import recorded, replayed, varied
 from torch import Tensor
 
 from emorl.errors import UserError
-from emorl.evaluation.cost import Pass
-from emorl.evaluation.cost import peak_memory
+from emorl.evaluation.cost import Pass, peak_memory
+from emorl.experiments.reference import Reference
 from emorl.geco import GecoConfig
 from emorl.models import build
-from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, refinement_weights
-from emorl.probability import noise_from
+from emorl.models.efficient_morl import (
+    EfficientMORL,
+    EfficientMORLConfig,
+    InferenceConfig,
+    ObjectiveConfig,
+    refinement_weights,
+)
+from emorl.models.parts import DecoderConfig, EncoderConfig
+from emorl.probability import Gaussian, Noise
 from emorl.runs.presets import PRESETS
 from emorl.runs.presets.efficient_morl import TETROMINOES
-from reference import Reference
+from emorl.schedules import Schedule
 
 SMALL = EfficientMORLConfig(
-    image_size=16, num_slots=3, slot_size=4, encoder_channels=6, decoder="lean", decoder_channels=5, num_steps=2,
-    attention_norm=True, initialisation="scaled", scale_bias=-1.0, kl_weight=0.7, nll_weight=1.3, geco=GecoConfig(),
-)  # fmt: skip
-
-
-def recorded(seed: int = 0) -> tuple[Callable[[Tensor], Tensor], list[Tensor]]:
-    """A source of noise that remembers what it gave."""
-    generator, given = torch.Generator().manual_seed(seed), []
-
-    def source(like: Tensor) -> Tensor:
-        given.append(torch.randn(like.shape, generator=generator, dtype=like.dtype))
-        return given[-1]
-
-    return source, given
-
-
-def replayed(noise: list[Tensor]) -> Callable[[Tensor], Tensor]:
-    iterator = iter(noise)
-    return lambda like: next(iterator)
+    image_size=16,
+    num_slots=3,
+    slot_size=4,
+    num_steps=2,
+    encoder=EncoderConfig(channels=6),
+    decoder=DecoderConfig("lean", channels=5),
+    inference=InferenceConfig(attention_norm=True, initialisation="scaled", scale_bias=-1.0),
+    objective=ObjectiveConfig(kl_weight=Schedule.parse(0.7), nll_weight=1.3, geco=GecoConfig()),
+)
+NO_GECO = ObjectiveConfig(geco=GecoConfig())
+PIXELS = varied(SMALL, decoder=DecoderConfig("pixels", channels=6))
 
 
 def images(B: int = 2, size: int = 16, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -55,21 +53,15 @@ def gradients(model: EfficientMORL) -> dict[str, Tensor | None]:
     return found
 
 
-@pytest.mark.parametrize("I", [0, 1, 3])
-@pytest.mark.parametrize("L", [0, 1, 2, 3])
-@pytest.mark.parametrize("likelihood", ["gaussian", "mixture"])
-@pytest.mark.parametrize("prior", ["bottom-up", "reversed", "reversed++"])
-def test_equals_plain_autograd(prior: Any, likelihood: Any, L: int, I: int) -> None:
-    model = build(replace(SMALL, prior=prior, likelihood=likelihood, num_layers=L)).double()
+def assert_equals_reference_mode(model: EfficientMORL, **budget: int) -> None:
+    """The loss and all gradients, with the same noise."""
     x = images()
-    source, noise = recorded()
-    with noise_from(source):
-        loss = model(x, num_steps=I).loss
+    noise, draws = recorded()
+    loss = model(x, noise=noise, **budget).loss
     loss.backward()
     ours = gradients(model)
     reference = Reference.of(model)
-    with noise_from(replayed(noise)):
-        expected = reference(x, num_steps=I).loss
+    expected = reference(x, noise=replayed(draws), **budget).loss
     expected.backward()
     torch.testing.assert_close(loss, expected, rtol=1e-9, atol=1e-9)
     for name, gradient in gradients(reference).items():
@@ -78,49 +70,47 @@ def test_equals_plain_autograd(prior: Any, likelihood: Any, L: int, I: int) -> N
             torch.testing.assert_close(ours[name], gradient, rtol=1e-9, atol=1e-9, msg=name)
 
 
+@pytest.mark.parametrize("I", [0, 1, 3])
+@pytest.mark.parametrize("L", [0, 1, 2, 3])
+@pytest.mark.parametrize("likelihood", ["gaussian", "mixture"])
+@pytest.mark.parametrize("prior", ["bottom-up", "reversed", "reversed++"])
+def test_equals_reference_mode(prior: Any, likelihood: Any, L: int, I: int) -> None:
+    objective = {"prior": prior, "likelihood": likelihood}
+    model = build(varied(SMALL, inference={"num_layers": L}, objective=objective)).double()
+    assert_equals_reference_mode(model, num_steps=I)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
-        {"decoder": "small"},
-        {"decoder": "broadcast"},
-        {"decoder": "deconv"},
-        {"position": "fourier"},
-        {"encoder_stride": 2},
-        {"loss_weights": "paper"},
-        {"attention_norm": False},
-        {"geco": GecoConfig(target_mse=0.01, warm_up=0)},
+        {"decoder": {"layout": "small"}},
+        {"decoder": {"layout": "broadcast"}},
+        {"decoder": {"layout": "deconv"}},
+        {"encoder": {"frequencies": 3}, "decoder": {"frequencies": 2}},
+        {"encoder": {"stride": 2}},
+        {"encoder": {"layout": "pyramid"}},
+        {"objective": {"loss_weights": "paper"}},
+        {"objective": {"sigma": Schedule.parse("0.5 10:0.2")}},
+        {"inference": {"attention_norm": False}},
+        {"objective": {"geco": GecoConfig(target_mse=0.01, warm_up=0)}},
     ],
 )
-def test_every_variant_equals_plain_autograd(changes: dict[str, Any]) -> None:
-    model = build(replace(SMALL, **changes)).double()
+def test_every_variant_equals_reference_mode(changes: dict[str, Any]) -> None:
+    model = build(varied(SMALL, **changes)).double()
     if model.geco is not None:
         for _ in range(3):
             model.geco.update(torch.tensor(1e6), torch.tensor(0.1))
-    x = images()
-    source, noise = recorded()
-    with noise_from(source):
-        loss = model(x, num_slots=4, num_steps=2).loss
-    loss.backward()
-    ours = gradients(model)
-    reference = Reference.of(model)
-    with noise_from(replayed(noise)):
-        expected = reference(x, num_slots=4, num_steps=2).loss
-    expected.backward()
-    torch.testing.assert_close(loss, expected, rtol=1e-9, atol=1e-9)
-    for name, gradient in gradients(reference).items():
-        torch.testing.assert_close(ours[name], gradient, rtol=1e-9, atol=1e-9, msg=name)
+    assert_equals_reference_mode(model, num_slots=4, num_steps=2)
 
 
 @pytest.mark.parametrize("L", [0, 2])
 @pytest.mark.parametrize("I", [0, 3])
 def test_inference_finds_what_training_finds(L: int, I: int) -> None:
-    model = build(replace(SMALL, num_layers=L))
+    model = build(varied(SMALL, inference={"num_layers": L}))
     x = images(dtype=torch.float32)
-    source, noise = recorded()
-    with noise_from(source):
-        trained = model(x, num_steps=I)
-    with noise_from(replayed(noise)):
-        inferred = model.infer(x, num_steps=I)
+    noise, draws = recorded()
+    trained = model(x, num_steps=I, noise=noise)
+    inferred = model.infer(x, num_steps=I, noise=replayed(draws))
     assert len(trained.steps) == len(inferred.steps) == I + 1
     for one, other in zip(trained.steps, inferred.steps, strict=True):
         assert torch.equal(one.masks, other.masks)
@@ -132,11 +122,9 @@ def test_slots_are_equivariant() -> None:
     """Appendix A: permuting the noise of the slots permutes all that is inferred, and nothing else."""
     model = build(SMALL).double()
     x, order = images(), torch.tensor([2, 0, 1])
-    source, noise = recorded()
-    with noise_from(source):
-        one = model.decompose(x, sample=True)
-    with noise_from(replayed([n[:, order] for n in noise])):
-        other = model.decompose(x, sample=True)
+    noise, draws = recorded()
+    one = model.infer(x, noise=noise).steps[-1]
+    other = model.infer(x, noise=replayed([n[:, order] for n in draws])).steps[-1]
     torch.testing.assert_close(one.masks[:, order], other.masks)
     torch.testing.assert_close(one.slots[:, order], other.slots)
     torch.testing.assert_close(one.image, other.image)
@@ -144,11 +132,10 @@ def test_slots_are_equivariant() -> None:
 
 @pytest.mark.parametrize("L", [0, 1, 3])
 def test_means_need_no_noise_but_what_tells_slots_apart(L: int) -> None:
-    model = build(replace(SMALL, num_layers=L))
-    source, noise = recorded()
-    with noise_from(source):
-        parts = model.decompose(images(dtype=torch.float32))
-    assert len(noise) == 1
+    model = build(varied(SMALL, inference={"num_layers": L}))
+    noise, draws = recorded()
+    parts = model.infer(images(dtype=torch.float32), noise=Noise(noise.normal, means=True)).steps[-1]
+    assert len(draws) == 1
     assert not torch.equal(parts.masks[:, 0], parts.masks[:, 1])
 
 
@@ -158,25 +145,22 @@ def test_posterior_is_invariant_to_the_order_of_pixels() -> None:
     tokens = torch.randn(2, 256, 6, dtype=torch.float64)
     z, lam = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 3, 8, dtype=torch.float64)
     shuffled = tokens[:, torch.randperm(256)]
-    one, _ = model.layer(*model.layer.attention.keys_and_values(tokens), z, lam)
-    other, _ = model.layer(*model.layer.attention.keys_and_values(shuffled), z, lam)
+    (one, _), (other, _) = (model.layer(model.layer.look(None, t), z, lam) for t in (tokens, shuffled))
     torch.testing.assert_close(one, other)
 
 
 def test_an_image_does_not_see_its_neighbours() -> None:
-    model = build(replace(SMALL, num_steps=3)).double()
+    model = build(varied(SMALL, num_steps=3)).double()
     x = images(B=6)
-    source, noise = recorded()
-    with noise_from(source):
-        together = model.decompose(x, sample=True)
-    with noise_from(replayed([n[4:5] for n in noise])):
-        alone = model.decompose(x[4:5], sample=True)
+    noise, draws = recorded()
+    together = model.infer(x, noise=noise).steps[-1]
+    alone = model.infer(x[4:5], noise=replayed([n[4:5] for n in draws])).steps[-1]
     torch.testing.assert_close(alone.slots, together.slots[4:5], rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(alone.masks, together.masks[4:5], rtol=1e-12, atol=1e-12)
 
 
 def test_inference_changes_nothing() -> None:
-    model = build(replace(SMALL, geco=GecoConfig(target_mse=0.01, warm_up=0)))
+    model = build(varied(SMALL, objective={"geco": GecoConfig(target_mse=0.01, warm_up=0)}))
     before = copy.deepcopy(model.state_dict())
     model.infer(images(dtype=torch.float32), trace=True)
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
@@ -193,7 +177,7 @@ def test_refinement_cannot_run_in_inference_mode() -> None:
 
 
 def test_trace_shows_every_layer_with_its_attention() -> None:
-    outcome = build(replace(SMALL, encoder_stride=2)).infer(
+    outcome = build(varied(SMALL, encoder={"stride": 2})).infer(
         images(dtype=torch.float32), num_steps=2, trace=True
     )
     assert len(outcome.steps) == 3 + 2  # z^1, z^2, z^3, two refinements
@@ -205,24 +189,21 @@ def test_trace_shows_every_layer_with_its_attention() -> None:
 
 def test_gradient_of_refinement_is_that_of_the_summed_loss() -> None:
     """Finite differences of the loss with respect to λ, through the refinement network's own input."""
-    model = build(replace(SMALL, num_layers=1)).double()
+    model = build(varied(SMALL, inference={"num_layers": 1})).double()
     x = images()
     seen = []
     model.refine.register_forward_pre_hook(
         lambda module, args: seen.append((args[0].detach(), args[1].detach()))
     )
-    source, noise = recorded()
-    with noise_from(source):
-        model.infer(x, num_steps=1)
+    noise, draws = recorded()
+    model.infer(x, num_steps=1, noise=noise)
     lam, gradient = seen[0]
     reference = Reference.of(model)
 
     def loss_at(lam: Tensor) -> Tensor:
-        from emorl.probability import Gaussian
-
         q = Gaussian.from_params(lam)
         with torch.no_grad():
-            nll = reference.negative_log_likelihood(x, *reference.render(q.mu + q.sigma * noise[1]))
+            nll = reference.negative_log_likelihood(x, *reference.render(q.mu + q.sigma * draws[1]))
             return (0.7 * q.kl(Gaussian.standard(q.mu)) + 1.3 * nll).sum()
 
     for index in [(0, 0, 0), (1, 2, 3), (0, 1, 5), (1, 0, 7)]:
@@ -233,11 +214,10 @@ def test_gradient_of_refinement_is_that_of_the_summed_loss() -> None:
 
 
 def test_ancestral_draws_condition_the_prior_on_the_samples_used() -> None:
-    model = build(replace(SMALL, prior_draw="ancestral"))
-    source, noise = recorded()
-    with noise_from(source):
-        model(images(dtype=torch.float32), num_steps=0)
-    assert len(noise) == 4  # z^0..z^3 and no fresh ones
+    model = build(varied(SMALL, objective={"prior_draw": "ancestral"}))
+    noise, draws = recorded()
+    model(images(dtype=torch.float32), num_steps=0, noise=noise)
+    assert len(draws) == 4  # z^0..z^3 and no fresh ones
 
 
 def test_ancestral_and_fresh_draws_agree_on_average() -> None:
@@ -245,7 +225,7 @@ def test_ancestral_and_fresh_draws_agree_on_average() -> None:
     means = []
     for draw in ("fresh", "ancestral"):
         torch.manual_seed(0)
-        model = build(replace(SMALL, prior_draw=draw, scale_bias=0.5))
+        model = build(varied(SMALL, objective={"prior_draw": draw}, inference={"scale_bias": 0.5}))
         means.append(model.infer(x, num_steps=0).terms["kl_1"].mean())
     torch.testing.assert_close(means[0], means[1], rtol=0.05, atol=0)
 
@@ -263,9 +243,9 @@ def test_refinement_weights() -> None:
     ("config", "count"),
     [
         (EfficientMORLConfig(), 666_500),  # CLEVR6
-        (EfficientMORLConfig(image_size=64, num_slots=6, likelihood="gaussian", geco=GecoConfig()), 666_500),
+        (EfficientMORLConfig(image_size=64, num_slots=6, objective=NO_GECO), 666_500),
         (TETROMINOES, 467_236),
-        (EfficientMORLConfig(decoder="deconv"), 1_031_108),
+        (EfficientMORLConfig(decoder=DecoderConfig("deconv")), 1_031_108),
     ],
 )
 def test_parameter_counts(config: EfficientMORLConfig, count: int) -> None:
@@ -292,7 +272,7 @@ def test_scaled_initialisation_keeps_signals_alive() -> None:
 
 
 def test_single_gru_ablation_learns() -> None:
-    model = build(replace(SMALL, gru="single"))
+    model = build(varied(SMALL, inference={"gru": "single"}))
     model(images(dtype=torch.float32)).loss.backward()
     assert all(p.grad is not None for p in model.parameters())
 
@@ -311,11 +291,11 @@ def test_wrong_images_are_refused() -> None:
     with pytest.raises(UserError, match="Divide 8-bit images by 255"):
         model.decompose(255 * torch.rand(2, 3, 16, 16))
     with pytest.raises(UserError, match="divisible by 16, not 35"):
-        build(replace(SMALL, image_size=35, decoder="deconv"))
+        build(varied(SMALL, image_size=35, decoder={"layout": "deconv"}))
 
 
 def test_training_memory_does_not_grow_with_refinement() -> None:
     """One decode here takes twice the memory of everything else: keeping a second graph would show."""
-    make = partial(build, EfficientMORLConfig(image_size=64, num_slots=6, geco=GecoConfig()))
+    make = partial(build, EfficientMORLConfig(image_size=64, num_slots=6, objective=NO_GECO))
     one, six = peak_memory([Pass(make, 2, training=True, num_steps=I) for I in (1, 6)])
     assert six < 1.1 * one, f"peak grew from {one} bytes at I=1 to {six} at I=6"

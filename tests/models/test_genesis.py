@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from helpers import replayed
 from torch import Tensor, nn
 
 from emorl.errors import UserError
@@ -15,8 +16,9 @@ from emorl.geco import KLGeco, KLGecoConfig
 from emorl.models.genesis import AutoregressivePosterior, Genesis, GenesisConfig
 from emorl.nn.autoregressive import AutoregressivePrior, posterior_from, prior_from
 from emorl.nn.gated import GatedConv
-from emorl.probability import Gaussian, noise_from, posterior_means
+from emorl.probability import Gaussian, Noise
 from emorl.runs.presets import PRESETS
+from emorl.schedules import Schedule
 
 both = pytest.mark.parametrize("shared", [False, True], ids=["genesis", "genesis-s"])
 
@@ -58,7 +60,11 @@ def test_parameter_counts_are_the_published_ones(shared: bool, size: int, count:
 def test_presets_are_the_published_model(shared: bool, kind: str) -> None:
     run = PRESETS[f"{'genesis-s' if shared else 'genesis'}/{kind}"]
     assert run.model == GenesisConfig(run.model.image_size, run.model.num_slots, shared)
-    assert (run.train.steps, run.train.batch_size, run.train.learning_rate) == (500_000, 32, 1e-4)
+    assert (run.train.steps, run.train.batch_size, run.train.learning_rate) == (
+        500_000,
+        32,
+        Schedule.parse(1e-4),
+    )
 
 
 @both
@@ -87,9 +93,8 @@ def test_posterior_is_an_lstm_over_its_own_samples() -> None:
         torch.rand(2, 6),
         torch.randn(4, 2, 3),
     )
-    draws = iter(noise)
-    with noise_from(lambda like: next(draws)), torch.no_grad():
-        q, z = posterior(features, 4)
+    with torch.no_grad():
+        q, z = posterior(features, 4, replayed(noise))
     lstm = nn.LSTM(9, 5, batch_first=True)
     lstm.load_state_dict({f"{name}_l0": weight for name, weight in posterior.lstm.state_dict().items()})
     inputs = torch.cat([features[:, None].expand(-1, 3, -1), z[:, :-1]], dim=-1)
@@ -108,9 +113,7 @@ def test_a_slot_knows_those_before_it_alone(changed: int) -> None:
 
     def posterior(z: Tensor) -> Gaussian:
         """With noise that makes the samples those of `z`, up to a constant."""
-        draws = iter(z.unbind(dim=1))
-        with noise_from(lambda like: next(draws)):
-            return model.posterior(features, 4)[0]
+        return model.posterior(features, 4, replayed(z.unbind(dim=1)))[0]
 
     for density in (model.prior, posterior):
         one, two = density(z), density(other)
@@ -133,7 +136,7 @@ def test_closed_form_kl_is_the_mean_of_the_published_estimate() -> None:
     """log q(z|x) - log p(z) of a sample of the whole chain, averaged over 20 000 of them."""
     posterior, prior = AutoregressivePosterior(4, 2, state_size=8), AutoregressivePrior(2, hidden_size=8)
     with torch.no_grad():
-        q, z = posterior(torch.randn(1, 4).expand(20_000, -1), 3)
+        q, z = posterior(torch.randn(1, 4).expand(20_000, -1), 3, Noise())
         p = prior(z)
         log_q, log_p = (torch.distributions.Normal(d.mu, d.sigma).log_prob(z) for d in (q, p))
         estimates, kl = (log_q - log_p).sum(dim=(1, 2)), q.kl(p)
@@ -155,8 +158,8 @@ def test_loss_is_nll_and_weighted_kl(shared: bool) -> None:
 
 def test_component_latents_are_inferred_from_masked_images_and_expected_from_mask_latents() -> None:
     model, x = tiny(), torch.rand(2, 3, 35, 35)
-    with posterior_means(), torch.no_grad():
-        outcome = model.infer(x)
+    with torch.no_grad():
+        outcome = model.infer(x, noise=Noise(means=True))
         answer = outcome.steps[-1]
         z_m, mu_c = answer.slots.split([8, 4], dim=-1)
         kl = torch.zeros(2)

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from helpers import always, varied
 from torch.distributions import Normal, kl_divergence
 
 from emorl.errors import UserError
 from emorl.models.genesis_v2 import GenesisV2, GenesisV2Config, InstanceColouring, pool
+from emorl.models.parts import DecoderConfig
 from emorl.nn.position import coordinate_grid
-from emorl.probability import noise_from, noise_per_image, posterior_means
+from emorl.probability import Noise, noise_per_image
 from emorl.runs.presets import PRESETS
 
 F64 = torch.float64
@@ -31,7 +33,7 @@ def test_parameter_counts_are_the_published_ones(size: int, expected: int) -> No
 @pytest.mark.parametrize("decoder", ["normed", "lean"])
 def test_image_sizes(size: int, decoder: str) -> None:
     config = GenesisV2Config(
-        image_size=size, num_slots=2, slot_size=4, channels=8, decoder=decoder, decoder_channels=8, hidden_size=4
+        image_size=size, num_slots=2, slot_size=4, channels=8, decoder=DecoderConfig(decoder, channels=8), hidden_size=4
     )  # fmt: skip
     assert GenesisV2(config).decompose(torch.rand(1, 3, size, size)).image.shape == (1, 3, size, size)
 
@@ -55,8 +57,8 @@ def test_clustering_equals_the_published_algorithm(kernel: str) -> None:
     clustering = InstanceColouring(4, 5, kernel=kernel, num_slots=4)
     torch.nn.init.constant_(clustering.gate, 0.7)
     features, noise = torch.randn(2, 4, 6, 6), torch.randn(2, 1, 6, 6)
-    with noise_from(lambda like: noise), torch.no_grad():
-        masks = clustering(features, 4).exp()
+    with torch.no_grad():
+        masks = clustering(features, 4, always(noise)).exp()
         codes = clustering.codes(features)
     sigma = {
         "gaussian": 1 / (4 * math.log(2)),
@@ -99,8 +101,7 @@ def test_clamped_shares_still_learn() -> None:
     torch.nn.init.constant_(clustering.log_sigma, math.log(0.2))
     noise = torch.zeros(1, 1, 1, 2)
     noise[..., 0] = 1  # the left pixel is the seed
-    with noise_from(lambda like: noise):
-        masks = clustering(torch.randn(1, 4, 1, 2), 2)
+    masks = clustering(torch.randn(1, 4, 1, 2), 2, always(noise))
     assert masks[0, 0, 0, 0, 1].exp().item() == pytest.approx(0.01)
     (gradient,) = torch.autograd.grad(masks[0, 0, 0, 0, 1], clustering.log_sigma)
     assert gradient > 0
@@ -118,8 +119,7 @@ def test_the_noise_source_decides_about_seeds_even_at_posterior_means(
     model: GenesisV2, x: torch.Tensor
 ) -> None:
     def clusters(*seeds: int) -> torch.Tensor:
-        with noise_from(noise_per_image(seeds)), posterior_means():
-            return model.infer(x[: len(seeds)]).steps[-1].attention
+        return model.infer(x[: len(seeds)], noise=noise_per_image(seeds, means=True)).steps[-1].attention
 
     assert torch.equal(clusters(1, 2, 3), clusters(1, 2, 3))
     assert not torch.equal(clusters(1, 2, 3), clusters(4, 5, 6))
@@ -167,11 +167,12 @@ def test_loss_is_the_published_one(likelihood: str) -> None:
     model = GenesisV2(replace(tiny, likelihood=likelihood, likelihood_sigma=0.7, scale_bias=0.0)).double()
     model.geco.beta.fill_(0.3)
     x = torch.rand(3, 3, 35, 35, dtype=F64)
-    with noise_from(torch.ones_like), torch.no_grad():  # every sample is a deviation above its mean
+    ones = Noise(torch.ones_like)  # every sample is a deviation above its mean
+    with torch.no_grad():
         torch.nn.init.normal_(model.posterior.get_parameter("1.2.weight"))  # so that slots differ
-        outcome = model(x)
+        outcome = model(x, noise=ones)
         features = model.unet(x)
-        clusters = model.clustering(model.segmentation_head(features), 4).exp()
+        clusters = model.clustering(model.segmentation_head(features), 4, ones).exp()
         features = features + model.position(35, 35)
         params = model.posterior(pool(model.feature_head(features), clusters))
         mu, raw = params.chunk(2, dim=-1)
@@ -193,13 +194,13 @@ def test_loss_is_the_published_one(likelihood: str) -> None:
 
 
 def test_mask_kl_teaches_the_clustering_only(model: GenesisV2, x: torch.Tensor) -> None:
-    model.config = replace(model.config, mask_weight=10.0)
-    with noise_from(torch.ones_like):
-        (weighted,) = torch.autograd.grad(model(x).loss, model.decoder.first.weight)
-    model.config = replace(model.config, mask_weight=0.0)
-    with noise_from(torch.ones_like):
-        (plain,) = torch.autograd.grad(model(x).loss, model.decoder.first.weight)
-    torch.testing.assert_close(weighted, plain)
+    parts = [model.decoder.first.weight, model.clustering.gate]
+    found = {}
+    for weight in (0.0, 10.0):
+        model.config = replace(model.config, mask_weight=weight)
+        found[weight] = torch.autograd.grad(model(x, noise=Noise(torch.ones_like)).loss, parts)
+    torch.testing.assert_close(found[10.0][0], found[0.0][0])
+    assert not torch.allclose(found[10.0][1], found[0.0][1])
 
 
 def test_adapt_moves_the_weight_of_the_kl(model: GenesisV2) -> None:
@@ -213,7 +214,7 @@ def test_refusals(model: GenesisV2, x: torch.Tensor) -> None:
         model.decompose(x, num_steps=1)
     with pytest.raises(UserError, match="multiple of 8"):
         replace(model.config, channels=12)
-    with pytest.raises(UserError, match="decoder_channels must be a multiple of 8"):
-        replace(model.config, decoder="normed", decoder_channels=12)
+    with pytest.raises(UserError, match=r"decoder\.channels must be a multiple of 8"):
+        varied(model.config, decoder={"layout": "normed", "channels": 12})
     with pytest.raises(UserError, match="embedding_size"):
         replace(model.config, embedding_size=1)

@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import pytest
 import torch
+from helpers import always
 from torch.distributions import Categorical, Normal, kl_divergence
 
 from emorl.errors import UserError
 from emorl.models.monet import MONet, MONetConfig
+from emorl.models.parts import DecoderConfig
 from emorl.nn.stick_breaking import recursive_stick_breaking, stick_breaking
 from emorl.nn.unet import UNet
-from emorl.probability import mask_kl, mixture_nll, noise_from
+from emorl.probability import mask_kl, mixture_nll
 from emorl.runs.presets import PRESETS
 
 F64 = torch.float64
@@ -32,8 +34,8 @@ def test_parameter_counts_are_the_published_ones(size: int, expected: int) -> No
 @pytest.mark.parametrize("decoder", ["component", "lean"])
 def test_image_sizes(size: int, decoder: str) -> None:
     config = MONetConfig(
-        image_size=size, num_slots=2, slot_size=4, attention_channels=2, encoder_channels=2, decoder=decoder,
-        decoder_channels=4,
+        image_size=size, num_slots=2, slot_size=4, attention_channels=2, encoder_channels=2,
+        decoder=DecoderConfig(decoder, channels=4),
     )  # fmt: skip
     assert MONet(config).decompose(torch.rand(1, 3, size, size)).image.shape == (1, 3, size, size)
 
@@ -86,8 +88,8 @@ def test_loss_is_the_published_one(likelihood: str) -> None:
     tiny = PRESETS["monet/tetrominoes-tiny"].model
     model = MONet(replace(tiny, likelihood=likelihood, **weights)).double()
     x, noise = torch.rand(2, 3, 35, 35, dtype=F64), torch.randn(2, 4, tiny.slot_size, dtype=F64)
-    with noise_from(lambda like: noise), torch.no_grad():
-        outcome = model(x)
+    with torch.no_grad():
+        outcome = model(x, noise=always(noise))
         masks = model.attend(x, 4).exp()
         mu, log_sigma = model.encoder(x, masks.log()).chunk(2, dim=-1)
         decoded = model.decode(mu + log_sigma.exp() * noise)
