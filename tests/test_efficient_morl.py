@@ -13,15 +13,14 @@ import torch
 from torch import Tensor
 
 from emorl.errors import UserError
-from emorl.evaluation.cost import Pass
-from emorl.evaluation.cost import peak_memory
+from emorl.evaluation.cost import Pass, peak_memory
+from emorl.experiments.reference import Reference
 from emorl.geco import GecoConfig
 from emorl.models import build
 from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, refinement_weights
 from emorl.probability import noise_from
 from emorl.runs.presets import PRESETS
 from emorl.runs.presets.efficient_morl import TETROMINOES
-from reference import Reference
 
 SMALL = EfficientMORLConfig(
     image_size=16, num_slots=3, slot_size=4, encoder_channels=6, decoder="lean", decoder_channels=5, num_steps=2,
