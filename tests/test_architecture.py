@@ -61,7 +61,7 @@ def test_imports_point_downwards(path: Path) -> None:
 
 def test_the_arrow_would_catch_a_wrong_import(tmp_path: Path) -> None:
     wrong = tmp_path / "x.py"
-    wrong.write_text("import emorl.runs.config\nfrom emorl.cli import main\nfrom emorl import data\n")
+    wrong.write_text("import emorl.training.trainer\nfrom emorl.cli import main\nfrom emorl import data\n")
     assert internal_imports(wrong) == {"training", "cli", "data"}
 
 

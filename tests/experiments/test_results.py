@@ -1,140 +1,161 @@
-"""The scripts behind the published numbers, and released weights, on a tiny preset."""
+"""Results: their one format, whether they are of today's settings, and what is committed."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import subprocess
-import sys
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-import torch
-from emorl.reproduce.jobs import is_finished
 
 from conftest import ROOT
-from emorl import evaluate
-from emorl.data import open_dataset
 from emorl.errors import UserError
-from emorl.runs import run as pretrained
-from emorl.runs.checkpoint import load_run
+from emorl.evaluation.evaluate import evaluate
+from emorl.experiments import EXPERIMENTS
+from emorl.experiments.documents import read_results
+from emorl.experiments.queue import is_finished
+from emorl.experiments.results import Result, Row, identity, merged, run_of, stale
+from emorl.experiments.runner import state
+from emorl.experiments.scales import changed
 from emorl.runs.config import RunConfig
 from emorl.runs.presets import PRESETS
+from emorl.runs.run import Run
 
-TINY = "efficient-morl/tetrominoes-tiny"
-
-
-def script(name: str, *arguments: object) -> None:
-    command = [sys.executable, ROOT / "benchmarks" / f"{name}.py", *arguments]
-    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, check=False)
-    assert result.returncode == 0, result.stderr
+RESULTS = read_results(ROOT)
+FAST = PRESETS["efficient-morl/tetrominoes-fast"]
 
 
-def module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
+def row(**changes: object) -> Row:
+    return replace(Row("a", {"ari": 0.5}, config=FAST.to_dict(), scenes="test", steps=14_000), **changes)
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("benchmark")
-    script("seeds", TINY, "--seeds", 0, 1, "--runs", folder / "runs", "--results", folder, "--images", 8)
-    return folder
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    curve = [{"step": 1, "ari": 0.1}]
+    rows = [row(curve=curve), row(seed=1, cpu_minutes=3.5), Row("b", {"ms": 1}, stamp={"commit": "earlier"})]
+    result = Result("table-1", rows, {"commit": "today"}, settings={"repeats": 3}, outdated="for a test")
+    result.write(tmp_path / "a.json")
+    read = Result.read(tmp_path / "a.json")
+    assert read == replace(result, rows=read.rows)
+    assert [replace(one, config=None) for one in read.rows] == [replace(one, config=None) for one in rows]
+    assert RunConfig.from_dict(read.rows[0].config or {}) == FAST
+    assert [read.stamp_of(one)["commit"] for one in read.rows] == ["today", "today", "earlier"]
+    (tmp_path / "b.json").write_text('{"rows": [{"what": 1}]}')
+    with pytest.raises(UserError, match=r"b.json is not a result"):
+        Result.read(tmp_path / "b.json")
 
 
-def test_seeds_are_all_reported(runs: Path) -> None:
-    results = json.loads((runs / "efficient-morl--tetrominoes-tiny.json").read_text())
-    assert [seed["seed"] for seed in results["seeds"]] == [0, 1]
-    values = [seed["ari"] for seed in results["seeds"]]
-    assert results["summary"]["ari"]["mean"] == pytest.approx(sum(values) / 2)
-    assert results["summary"]["ari"]["sd"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
-    assert results["seeds"][0]["images"] == 8
-    assert [point["step"] for point in results["seeds"][0]["curve"]] == [10, 20]
+def test_identity_is_what_is_computed() -> None:
+    same = {
+        "train.seed": 3,
+        "train.log_every": 7,
+        "train.evaluate_images": 9,
+        "train.devices": 2,
+        "data.path": "x",
+    }
+    for name, value in same.items():
+        assert identity(changed(FAST, {name: value})) == identity(FAST), name
+    other = {
+        "train.learning_rate": 1.0,
+        "train.steps": 5,
+        "model.num_slots": 9,
+        "data.seed": 1,
+        "model.geco.rate": 0.5,
+    }
+    for name, value in other.items():
+        assert identity(changed(FAST, {name: value})) != identity(FAST), name
 
 
-def test_tables_and_curves_are_made_from_results(runs: Path, tmp_path: Path) -> None:
-    readme = module("readme")
-    results = json.loads((runs / "efficient-morl--tetrominoes-tiny.json").read_text())
-    text = readme.updated("a\n<!-- seeds -->\nold\n<!-- /seeds -->\nb", "seeds", readme.table(results))
-    assert "old" not in text
-    assert text.count("\n| ") == 5  # header, two seeds, mean, paper
-    assert text == readme.updated(text, "seeds", readme.table(results))
-    curves = {f"seed {seed['seed']}": seed["curve"] for seed in results["seeds"]}
-    readme.learning_curves(curves, tmp_path / "curves.png", goals=readme.PAPER)
-    assert (tmp_path / "curves.png").stat().st_size > 5000
+def test_stale_rows_are_found() -> None:
+    result = Result("x", [row(), row(label="a, more"), Row("b", {})])
+    assert stale(result, {"a": FAST}) == []  # nothing is known of b
+    assert stale(result, {"a": changed(FAST, {"train.log_every": 3})}) == []
+    assert stale(result, {"a": changed(FAST, {"train.learning_rate": 3.0})}) == ["a", "a, more"]
+    assert stale(result, {"c": FAST}) == ["a", "a, more"]  # the experiment has no such row any more
 
 
-def test_committed_tables_agree_with_committed_results() -> None:
-    readme = module("readme")
-    experiments = json.loads(readme.EXPLORATION.read_text())
-    text = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
-    assert readme.updated(text, "exploration", readme.exploration_table(experiments)) == text
-    text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
-    assert (
-        readme.updated(text, "statistics", readme.dataset_table(json.loads(readme.DATASETS.read_text())))
-        == text
+def test_states() -> None:
+    label = "EfficientMORL, Tetrominoes"
+    current = Result("figure-6", [row(label=label)], {"commit": "1"})
+    assert state("figure-6", current) == "current"
+    assert state("figure-6", replace(current, stamp={"commit": None})) == "recorded before provenance"
+    old = row(label=label, config=changed(FAST, {"model.num_slots": 9}).to_dict())
+    assert state("figure-6", replace(current, rows=[old])) == f"stale: {label}"
+    assert state("figure-5", current) == "1 of 2 rows not run"
+    assert state("figure-6", None) == "not run"
+
+
+def test_rows_belong_to_the_longest_label() -> None:
+    """Figure 7 has several rows of each run, whose labels continue the run's."""
+    assert run_of("I=1, as trained, I=3", ["I=1", "I=3"]) == "I=1"
+    assert run_of("full, x", ["full", "full, x"]) == "full, x"
+    assert run_of("fuller", ["full"]) is None
+    earlier = Result(
+        "x", [Row(label, {}) for label in ("I=1, as trained", "I=3, as trained", "gone")], {"commit": "0"}
     )
-    if readme.RESULTS.exists():
-        text = (ROOT / "README.md").read_text(encoding="utf-8")
-        assert readme.updated(text, "seeds", readme.table(json.loads(readme.RESULTS.read_text()))) == text
+    new = [Row("I=3, now", {})]
+    assert [one.label for one in merged(new, earlier, ["I=1", "I=3"])] == ["I=1, as trained", "I=3, now"]
+
+
+# What is committed
+
+
+def test_every_result_is_of_an_experiment() -> None:
+    names = {path.stem for path in (ROOT / "results").glob("*.json")}
+    assert names == set(RESULTS)
+    assert all(result.experiment == name for name, result in RESULTS.items())
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_that_claim_to_be_current_are(name: str) -> None:
+    """A result whose settings are no longer today's is measured again, or says why it stays (`outdated`)."""
+    wanted = {one.label: one.config for one in EXPERIMENTS[name].runs("cpu")}
+    assert RESULTS[name].outdated or stale(RESULTS[name], wanted) == []
+
+
+def contradictions(results: Iterable[Result]) -> list[str]:
+    """Where one training has two values of one score on the same scenes, and both claim to know their settings."""
+    seen: dict[tuple[object, ...], object] = {}
+    found = []
+    for result in results:
+        for one in result.rows:
+            if one.config is None:
+                assert not result.has_provenance(one) or one.steps is None
+                continue
+            key = (identity(RunConfig.from_dict(one.config)), one.seed, one.scenes)
+            for score, value in one.values.items():
+                if seen.setdefault((*key, score), value) != value:
+                    found.append(f"{result.experiment}: {one.label}: {score}")
+    return found
+
+
+def test_one_training_has_one_number() -> None:
+    measured = (
+        "leakage",
+        "training_pass_mib",
+        "wall_clock_minutes",
+        "batch_size",
+    )  # not of the training's answers
+    assert [text for text in contradictions(RESULTS.values()) if not text.endswith(measured)] == []
+    assert contradictions([Result("x", [row()]), Result("y", [row(label="b", values={"ari": 0.6})])]) == [
+        "y: b: ari"
+    ]
+
+
+KEPT = sorted((ROOT / "results" / "trained").glob("*/seed-*"))
+
+
+@pytest.mark.parametrize("directory", KEPT, ids=lambda path: path.parent.name)
+def test_kept_runs_are_those_of_the_comparison(directory: Path) -> None:
+    assert is_finished(directory, PRESETS[directory.parent.name.replace("--", "/")])
 
 
 @pytest.mark.slow
-def test_processes_and_threads_are_compared(tmp_path: Path) -> None:
-    options = ["--steps", 4, "--warm-up", 1, "--rounds", 1, "--results", tmp_path / "processes.json"]
-    script("processes", TINY, *options)
-    results = json.loads((tmp_path / "processes.json").read_text())
-    assert len(results["median_seconds_per_step"]) == 2
-    assert results["speed_up_of_two_processes"] > 0
-    assert all(
-        0 <= share < 1 for shares in results["share_of_time_waiting_for_data"].values() for share in shares
-    )
-
-
-def test_released_weights_load_by_name(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script("release", runs / "runs" / "seed-0", "some/model", "--preset", TINY, "--folder", tmp_path)
-    monkeypatch.setattr(pretrained, "FOLDER", tmp_path)
-    assert pretrained.released() == ["some/model"]
-    card = pretrained.card_of("some/model")
-    assert card["scores"]["images"] == 320
-    assert card["scores_without_refinement"]["num_steps"] == 0
-    assert card["command"] == f"emorl train {TINY} --out RUN --train.seed 0"
-    model, trained = pretrained.load("some/model"), pretrained.load(runs / "runs" / "seed-0")
-    assert all(torch.equal(t, trained.state_dict()[name]) for name, t in model.state_dict().items())
-    with pytest.raises(UserError, match="did you mean 'some/model'"):
-        pretrained.load("some/modle")
-    weights = tmp_path / "some" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
-    with pytest.raises(UserError, match="damaged"):
-        pretrained.load("some/model")
-
-
-def test_the_committed_comparison_agrees_with_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    comparison, text = module("comparison"), (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
-    rows = json.loads(comparison.RESULTS.read_text())["rows"]
-    for row in rows:
-        assert RunConfig.from_dict(row["config"]) == PRESETS[row["preset"]], "train it again"
-    for dataset in comparison.DATASETS:
-        mine = comparison.on(dataset, rows)
-        assert f"<!-- {dataset} -->" in text
-        assert not mine or module("readme").updated(text, dataset, comparison.table(dataset, mine)) == text
-
-
-@pytest.mark.parametrize(
-    "directory", sorted((ROOT / "benchmarks" / "trained").glob("*/seed-*")), ids=lambda path: path.parent.name
-)
-def test_kept_runs_are_those_of_the_comparison(directory: Path) -> None:
-    preset = directory.parent.name.replace("--", "/")
-    assert is_finished(directory, PRESETS[preset])
-    rows = json.loads((ROOT / "benchmarks" / "results" / "comparison.json").read_text())["rows"]
-    (ari,) = [row["ari"] for row in rows if row["preset"] == preset]
-    model, run = load_run(directory)
-    assert evaluate(model, open_dataset(run.data, "test"), images=24).mean("ari") == pytest.approx(
-        ari, abs=0.1
-    )
+@pytest.mark.parametrize("directory", KEPT, ids=lambda path: path.parent.name)
+def test_kept_runs_score_as_the_comparison_says(directory: Path) -> None:
+    run = Run.open(directory)
+    (ari,) = [
+        one.values["ari"]
+        for one in RESULTS["comparison"].rows
+        if one.config and identity(RunConfig.from_dict(one.config)) == identity(run.config)
+    ]
+    assert evaluate(run.model, run.scenes("test")).mean("ari") == pytest.approx(ari, abs=0.002)

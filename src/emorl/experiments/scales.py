@@ -93,7 +93,7 @@ SCALES: dict[ScaleName, Scale] = {
         suffix="-tiny",
         seeds_in_full=(0,),
         everywhere={
-            "train.steps": 12, "train.evaluate_every": 6, "train.log_every": 1, "data.test_size": 8,
+            "train.steps": 12, "train.evaluate_every": 6, "train.log_every": 1, "data.test_size": 40,
             "data.validation_size": 8,
         },
         full=GECO,

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 import torch
-from emorl.reproduce import efficiency
-from emorl.reproduce.efficiency import cells
-from emorl.reproduce.run import reproduce
 
 from conftest import Run
 from emorl.cli import main
 from emorl.errors import UserError
+from emorl.experiments import EXPERIMENTS, figure_10
+from emorl.experiments.figure_10 import cells
+from emorl.experiments.results import Row
+from emorl.experiments.runner import reproduce
+from emorl.experiments.tables import results_table
 
 TINY = "efficient-morl/tetrominoes-tiny"
 
@@ -31,23 +33,26 @@ def test_what_cannot_be_built_is_said_and_left_out() -> None:
         cells(("slot-attention/clevr6",), sizes=(35,), batch_sizes=(1,))
 
 
-def row(label: str, size: int, **changes: Any) -> dict[str, Any]:
+def row(label: str, size: int, **changes: Any) -> Row:
     numbers = {
         f"{mode}_{name}": 1.0 + size
         for mode in ("forward", "training")
         for name in ("ms", "ms_low", "ms_high", "mib")
     }
     preset = label.split(",")[0]
-    return {"label": label, "preset": preset, "image_size": size, "batch_size": 1, "parameters": 5, "seed": 0,
-            **numbers, **changes}  # fmt: skip
+    return Row(
+        label, {"preset": preset, "image_size": size, "batch_size": 1, "parameters": 5, **numbers, **changes}
+    )
 
 
 def test_figure_10_is_made_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(efficiency, "cells", lambda **options: [])
-    monkeypatch.setattr(efficiency, "measure", lambda chosen, repeats: [row("a, I=0", 64), row("a, I=0", 96)])
-    results = reproduce("figure-10", folder=tmp_path, say=lambda message: None)
-    assert [entry["label"] for entry in results["summary"]] == ["a, I=0, 64x64", "a, I=0, 96x96"]
-    assert "MiB" in results["table"]
+    monkeypatch.setattr(figure_10, "cells", lambda **options: [])
+    monkeypatch.setattr(
+        figure_10, "measure_cells", lambda chosen, repeats: [row("a, I=0", 64), row("a, I=0", 96)]
+    )
+    result = reproduce("figure-10", folder=tmp_path, say=lambda message: None)
+    assert [one.label for one in result.rows] == ["a, I=0, 64x64", "a, I=0, 96x96"]
+    assert "MiB" in results_table(EXPERIMENTS["figure-10"], result)
     assert (tmp_path / "cpu" / "figure-10.png").exists()
 
 
@@ -56,8 +61,11 @@ def test_bench_command(emorl: Run, tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     table = result.stdout.splitlines()
     assert [line.split("  ")[0] for line in table[1:]] == ["EfficientMORL, I=0", "EfficientMORL, I=1"]
-    rows = json.loads((tmp_path / "b" / "bench.json").read_text())["rows"]
-    assert [row["steps"] for row in rows] == [0, 1]
+    result = json.loads((tmp_path / "b" / "bench.json").read_text())
+    assert result["stamp"]["commit"]
+    assert result["stamp"]["cpu"]
+    rows = [row["values"] for row in result["rows"]]
+    assert [row["I"] for row in rows] == [0, 1]
     for found in rows:
         assert 0 < found["forward_ms_low"] <= found["forward_ms"] <= found["forward_ms_high"]
         assert found["training_images_per_second"] == pytest.approx(1000 / found["training_ms"])
