@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from emorl.errors import UserError
-from emorl.geco import AutoGeco, Geco, GecoConfig, Ramp
+from emorl.geco import AutoGeco, Geco, GecoConfig
 from emorl.models import build
-from emorl.models.efficient_morl import EfficientMORLConfig
+from emorl.models.efficient_morl import EfficientMORLConfig, ObjectiveConfig
+from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.runs.presets import PRESETS
 
 VARIANCE = torch.tensor(0.05)
 TETROMINOES = {"elements": 3 * 35 * 35, "sigma": 0.3}
+
+
+def small(config: GecoConfig) -> EfficientMORLConfig:
+    """A small model with this GECO."""
+    return EfficientMORLConfig(
+        image_size=16,
+        slot_size=4,
+        encoder=EncoderConfig(channels=4),
+        decoder=DecoderConfig("lean"),
+        objective=ObjectiveConfig(geco=config),
+    )
 
 
 def geco(**changes: float) -> Geco:
@@ -64,9 +77,7 @@ def test_state_survives_a_round_trip() -> None:
 
 
 def test_evaluation_leaves_it_alone_and_adapt_moves_it() -> None:
-    config = EfficientMORLConfig(image_size=16, slot_size=4, encoder_channels=4, decoder="lean",
-                                 geco=GecoConfig(target_mse=0.001, warm_up=0, step_size=0.1))  # fmt: skip
-    model = build(config)
+    model = build(small(GecoConfig(target_mse=0.001, warm_up=0, step_size=0.1)))
     before = copy.deepcopy(model.geco.state_dict())
     outcome = model.infer(torch.rand(2, 3, 16, 16))
     assert model.geco.state_dict() == before
@@ -101,37 +112,15 @@ def test_unreachable_targets_are_refused_with_the_floor(config: GecoConfig) -> N
 
 def test_the_papers_unreachable_target_must_be_allowed_explicitly() -> None:
     model = PRESETS["efficient-morl/tetrominoes"].model
-    assert model.geco.target == -4500
-    assert model.geco.allow_unreachable
-    assert build(model).geco.target == -4500
+    config = model.objective.geco
+    assert build(model).geco.target == config.target == -4500
+    with pytest.raises(UserError, match="cannot be reached"):
+        replace(config, allow_unreachable=False).resolve(**TETROMINOES)
 
 
 def test_two_targets_are_one_too_many() -> None:
     with pytest.raises(UserError, match="target and target_mse"):
         GecoConfig(target=-1.0, target_mse=0.1).resolve(**TETROMINOES)
-
-
-def test_a_ramp_is_geometric_and_stops() -> None:
-    ramp, values = Ramp(0.01, 1.0, (2, 6)), []
-    for _ in range(9):
-        values.append(ramp.value.item())
-        ramp.update()
-    assert values == pytest.approx([0.01, 0.01, 0.01, 0.01 * 10**0.5, 0.1, 10**-0.5, 1, 1, 1], rel=1e-5)
-    with pytest.raises(UserError, match="cannot go from 0 to 1"):
-        Ramp(0.0, 1.0, (0, 1))
-
-
-def test_the_kl_ramp_is_state_of_the_model() -> None:
-    config = EfficientMORLConfig(image_size=16, slot_size=4, encoder_channels=4, decoder="lean", geco=GecoConfig(),
-                                 kl_start=0.1, kl_ramp=(0, 2))  # fmt: skip
-    model = build(config)
-    x = torch.rand(2, 3, 16, 16)
-    assert model.infer(x).terms["kl_weight"].item() == pytest.approx(0.1)
-    for _ in range(2):
-        model.adapt({name: term.mean() for name, term in model.infer(x).terms.items()})
-    other = build(config)
-    other.load_state_dict(model.state_dict())
-    assert other.infer(x).terms["kl_weight"].item() == pytest.approx(1)
 
 
 def auto(**changes: float) -> AutoGeco:
@@ -177,8 +166,7 @@ def test_auto_target_does_not_depend_on_contrast_or_size() -> None:
 
 
 def test_auto_is_a_target_like_any_other() -> None:
-    config = EfficientMORLConfig(image_size=16, slot_size=4, encoder_channels=4, decoder="lean",
-                                 geco=GecoConfig(target="auto", warm_up=0))  # fmt: skip
+    config = small(GecoConfig(target="auto", warm_up=0))
     model = build(config)
     x = torch.rand(2, 3, 16, 16)
     for _ in range(3):

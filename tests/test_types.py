@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from emorl.types import Decomposition, Scene
+from emorl.types import Decomposition, Scene, best_of
 
 
 def scene(value: float) -> Scene:
@@ -28,3 +28,33 @@ def test_decomposition_composes_and_segments() -> None:
     assert d.segmentation.shape == (1, 4, 4)
     assert (d.segmentation == 1).all()
     assert not d.detach().slots.requires_grad
+
+
+def parts(seed: int, *, size: int = 5, attention: bool = True) -> Decomposition:
+    g = torch.Generator().manual_seed(seed)
+    masks = torch.randn(2, 3, 1, size, size, generator=g).softmax(dim=1)
+    components, slots = torch.rand(2, 3, 3, size, size, generator=g), torch.randn(2, 3, 4, generator=g)
+    return Decomposition(masks, components, slots, masks if attention else None)
+
+
+def test_each_image_gets_the_best_of_its_tries() -> None:
+    errors = torch.tensor([[0.3, 0.1], [0.2, 0.5]])  # (tries, images)
+    assert best_of(errors).tolist() == [1, 0]
+    tries = [parts(0), parts(1)]
+    chosen = Decomposition.choose(tries, best_of(errors))
+    for name in ("masks", "components", "slots", "attention"):
+        assert torch.equal(getattr(chosen, name)[0], getattr(tries[1], name)[0])
+        assert torch.equal(getattr(chosen, name)[1], getattr(tries[0], name)[1])
+    plain = [parts(0, attention=False), parts(1, attention=False)]
+    assert Decomposition.choose(plain, best_of(errors)).attention is None
+
+
+def test_other_sizes_keep_masks_a_partition_and_flat_pictures_flat() -> None:
+    flat = Decomposition(torch.full((1, 2, 1, 5, 5), 0.5), torch.full((1, 2, 3, 5, 5), 0.3), torch.zeros(1, 2, 1))
+    for size in (3, 5, 12):
+        found = parts(0).resized(size)
+        assert found.masks.shape[-2:] == found.components.shape[-2:] == (size, size)
+        torch.testing.assert_close(found.masks.sum(dim=1), torch.ones(2, 1, size, size))
+        torch.testing.assert_close(flat.resized(size).image, torch.full((1, 3, size, size), 0.3))
+        assert parts(0).segmentation_at(size).shape == (2, size, size)
+    assert torch.equal(parts(0).segmentation_at(5), parts(0).segmentation)
