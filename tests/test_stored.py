@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from emorl.data import DATASETS, DataConfig, open_dataset, stored
-from emorl.data.loading import prefetch, batch_indices, endless, in_order
+from emorl.data.loading import batch_indices, endless, in_order, prefetch
 from emorl.data.stored import StoredScenes, store
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from helpers import varied
 
 from emorl.data import DataConfig, open_dataset
 from emorl.errors import UserError
@@ -18,10 +19,9 @@ from emorl.models.base import Model
 from emorl.models.monet import MONet
 from emorl.models.parts import DecoderConfig
 from emorl.nn.pixels import PixelDecoder
-from emorl.runs.presets import PRESETS
 from emorl.probability import scene_noise
+from emorl.runs.presets import PRESETS
 from emorl.types import Scene
-from helpers import varied
 
 PIXELS = DecoderConfig("pixels", channels=8)
 
@@ -32,7 +32,9 @@ def variants() -> dict[str, Any]:
     found = {kind: PRESETS[f"{kind}/tetrominoes-tiny"].model for kind in kinds}
     slot_models = [kind for kind in kinds if isinstance(found[kind].decoder, DecoderConfig)]
     found |= {f"{kind} pixels": varied(found[kind], decoder=PIXELS) for kind in slot_models}
-    found |= {f"{kind} lattice": varied(found[f"{kind} pixels"], block=3) for kind in ("slot-attention", "slot-mlp")}
+    found |= {
+        f"{kind} lattice": varied(found[f"{kind} pixels"], block=3) for kind in ("slot-attention", "slot-mlp")
+    }
     found["efficient-morl lattice"] = varied(found["efficient-morl pixels"], objective={"block": 3})
     return found
 

@@ -1,4 +1,4 @@
-"""Ours against reference mode: the saving stays. That both compute the same is in tests/test_efficient_morl.py."""
+"""Ours against reference mode: the saving stays. That both compute the same is in tests/models/test_efficient_morl.py."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from emorl.evaluation.cost import Pass, costs
 from emorl.experiments.reference import Reference
 from emorl.geco import GecoConfig
 from emorl.models import build
-from emorl.models.efficient_morl import EfficientMORLConfig
+from emorl.models.efficient_morl import EfficientMORLConfig, ObjectiveConfig
+from emorl.models.parts import DecoderConfig, EncoderConfig
 
 SMALL = EfficientMORLConfig(
-    image_size=32, num_slots=4, slot_size=32, encoder_channels=32, decoder_channels=32, geco=GecoConfig()
+    image_size=32,
+    num_slots=4,
+    slot_size=32,
+    encoder=EncoderConfig(channels=32),
+    decoder=DecoderConfig(channels=32),
+    objective=ObjectiveConfig(geco=GecoConfig()),
 )
 
 
