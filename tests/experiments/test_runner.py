@@ -140,6 +140,7 @@ def one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.filterwarnings("ignore:The number of unique classes")  # of table 3: there are few objects
 @pytest.mark.parametrize("name", TRAINED)
 def test_experiments_measure_and_draw(
     name: str, one_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
