@@ -26,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_train_from_a_preset_then_from_its_config(tmp_path: Path, emorl: Callable) -> None:
-    options = ["--train.steps", 4, "--model.num-steps", 2, "--train.curriculum", 0, 2, 2, 1]
+    options = ["--train.steps", 4, "--model.num-steps", 2, "--train.num-steps", "2 2:1"]
     first = emorl("train", TINY, "--out", "a", *options)
     assert first.returncode == 0, first.stderr
     assert "step 4/4" in first.stderr

@@ -40,14 +40,9 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     script = "import emorl; MODELS_BEFORE = set(emorl.MODELS)\n" + "\n".join(BLOCKS) + CHECKS
     (folder / "page.py").write_text(script, encoding="utf-8")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    command = [sys.executable, "page.py"]
     result = subprocess.run(
-        [sys.executable, "page.py"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
     )
     assert result.returncode == 0, result.stderr
     return result.stdout, folder

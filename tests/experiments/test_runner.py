@@ -27,6 +27,7 @@ from emorl.report.published import PUBLISHED_ABLATIONS, PUBLISHED_ARI, SYSTEMS
 from emorl.runs.config import RunConfig
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run
+from emorl.schedules import Schedule
 from emorl.training.trainer import train
 
 TINY = "efficient-morl/tetrominoes-tiny"
@@ -134,12 +135,13 @@ def one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = RunConfig(
         replace(run.model, num_steps=3),
         replace(run.data, test_size=40, validation_size=4),
-        replace(run.train, steps=6, evaluate_every=3, log_every=1, curriculum=((0, 3),)),
+        replace(run.train, steps=6, evaluate_every=3, log_every=1, num_steps=Schedule.parse(3)),
     )
     train(run, directory)
     return directory
 
 
+@pytest.mark.filterwarnings("ignore:The number of unique classes")  # of table 3: there are few objects
 @pytest.mark.parametrize("name", TRAINED)
 def test_experiments_measure_and_draw(
     name: str, one_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -184,7 +186,7 @@ def test_one_row_is_measured_again_and_others_stay(tmp_path: Path) -> None:
 
 def test_table_1_takes_systems_that_must_iterate(tmp_path: Path) -> None:
     run = PRESETS["iodine/tetrominoes-tiny"]
-    run = replace(run, data=replace(run.data, test_size=4), train=replace(run.train, steps=2, warm_up=1))
+    run = replace(run, data=replace(run.data, test_size=4), train=replace(run.train, steps=2))
     train(run, tmp_path / "run")
     (row,) = table_1.measure(Job([Run.open(tmp_path / "run", label="IODINE")]))
     assert {"ari", "kl"} <= set(row.values)
@@ -205,7 +207,7 @@ def test_a_directory_of_another_run_is_refused(tmp_path: Path) -> None:
     train_missing({tmp_path / "a": short}, say=quiet)
     assert is_finished(tmp_path / "a", short)
     assert not is_finished(tmp_path / "b", short)
-    for other in (run, replace(short, train=replace(short.train, learning_rate=1.0))):
+    for other in (run, replace(short, train=replace(short.train, learning_rate=Schedule.parse(1)))):
         with pytest.raises(UserError, match="holds a run with other settings"):
             train_missing({tmp_path / "a": other}, say=quiet)
 

@@ -13,6 +13,7 @@ from emorl.errors import UserError
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CONFIG, HISTORY, WEIGHTS, read_history, read_metrics
 from emorl.runs.resume import FREE, differences
+from emorl.schedules import Schedule
 from emorl.training import trainer
 from tiny import assert_same, tiny
 
@@ -35,13 +36,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+COSINE = Schedule.parse("0 linear 2:0.001 cosine 100%:0")
 CHANGES = {
-    "train.learning_rate": 2e-3,
+    "train.learning_rate": "0.002",
     "train.max_grad_norm": 4.0,
-    "train.curriculum": [[0, 2]],
-    "train.decay": "exponential",
-    "train.half_life": 7,
-    "train.warm_up": 3,
+    "train.num_steps": "2",
     "train.precision": "bf16-mixed",
     "train.drop_below": 0.5,
     "train.optimizer": "adam",
@@ -49,8 +48,8 @@ CHANGES = {
     "train.seed": 1,
     "train.batch_size": 8,
     "model.num_slots": 5,
-    "model.nll_weight": 1.0,
-    "model.geco.warm_up": 5,
+    "model.objective.nll_weight": 1.0,
+    "model.objective.geco.warm_up": 5,
     "data.seed": 1,
     "data.train_size": 50,
 }
@@ -99,9 +98,9 @@ def test_watching_and_places_may_change_and_history_tells(tmp_path: Path) -> Non
 
 
 def test_steps_stay_where_the_schedule_depends_on_them(tmp_path: Path) -> None:
-    trainer.train(tiny(steps=3, decay="cosine"), tmp_path)
-    with pytest.raises(UserError, match=r"train\.steps was 3 .* is 6 now: train\.decay depends on it"):
-        trainer.train(tiny(steps=6, decay="cosine"), tmp_path, resume=True)
+    trainer.train(tiny(steps=3, learning_rate=COSINE), tmp_path)
+    with pytest.raises(UserError, match=r"train\.steps was 3 .* is 6 now: train\.learning_rate depends on it"):
+        trainer.train(tiny(steps=6, learning_rate=COSINE), tmp_path, resume=True)
 
 
 def test_steps_already_done_are_not_undone(trained: Path) -> None:

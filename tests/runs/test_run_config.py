@@ -77,7 +77,7 @@ def test_seeds_are_those_that_generators_take(seed: int) -> None:
         TrainConfig(seed=seed)
 
 
-@pytest.mark.parametrize("name", ["slot_size", "encoder_channels"])
+@pytest.mark.parametrize("name", ["slot_size", "num_slots"])
 def test_absurd_sizes_are_refused_without_taking_memory(tmp_path: Path, name: str) -> None:
     trainer.train(tiny(steps=1), tmp_path)
     values = json.loads((tmp_path / "config.json").read_text())

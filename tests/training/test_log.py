@@ -18,7 +18,7 @@ def test_a_collapsed_run_is_told_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setattr(trainer, "SETTLED", 2)
-    trainer.train(tiny(evaluate_every=2, warm_up=0), tmp_path)
+    trainer.train(tiny(evaluate_every=2), tmp_path)
     assert capsys.readouterr().err.count("This run looks collapsed") == 1  # three evaluations, one warning
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from emorl.runs.config import TrainConfig
+from emorl.schedules import Schedule
 from emorl.training.optimizer import Muon, as_matrices, build_optimizer, is_matrix, orthogonalise
 
 
@@ -61,7 +62,7 @@ def test_both_optimisers_learn() -> None:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 8))
         x = torch.randn(64, 8)
-        optimizer = build_optimizer(model, TrainConfig(optimizer=kind, learning_rate=1e-2))
+        optimizer = build_optimizer(model, TrainConfig(optimizer=kind, learning_rate=Schedule.parse(1e-2)))
         losses = []
         for _ in range(60):
             loss = (model(x) - x.roll(1, dims=1)).square().mean()

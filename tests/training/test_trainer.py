@@ -17,8 +17,13 @@ from emorl.runs.config import RunConfig
 from emorl.runs.directory import CHECKPOINT, PREVIOUS, WEIGHTS, read_metrics
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import load
+from emorl.models.efficient_morl import EfficientMORLConfig
 from emorl.training import trainer
 from tiny import TINY, assert_same, poisoned, tiny, weights
+
+
+def with_geco(model: EfficientMORLConfig, geco: GecoConfig) -> EfficientMORLConfig:
+    return replace(model, objective=replace(model.objective, geco=geco))
 
 
 def test_a_run_directory_is_complete(tmp_path: Path) -> None:
@@ -70,7 +75,7 @@ def test_compiled_training_learns_the_same(system: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
 def test_resuming_is_exact_in_one_process(tmp_path: Path, optimizer: str) -> None:
     run = tiny(optimizer=optimizer)
-    run = replace(run, model=replace(run.model, geco=GecoConfig(target_mse=0.01, warm_up=2, step_size=1e-3)))
+    run = replace(run, model=with_geco(run.model, GecoConfig(target_mse=0.01, warm_up=2, step_size=1e-3)))
     trainer.train(run, tmp_path / "whole")
     half = replace(run, train=replace(run.train, steps=3))
     trainer.train(half, tmp_path / "parts")
@@ -100,7 +105,7 @@ def test_two_processes_equal_one(tmp_path: Path, emorl: Callable) -> None:
 def test_non_finite_steps_are_skipped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trainer, "endless", poisoned({2, 4}))
     run = tiny(log_every=1)
-    run = replace(run, model=replace(run.model, geco=GecoConfig(target_mse=0.01, warm_up=0)))
+    run = replace(run, model=with_geco(run.model, GecoConfig(target_mse=0.01, warm_up=0)))
     model = trainer.train(run, tmp_path)
     assert [record["skipped"] for record in read_metrics(tmp_path)] == [0, 0, 1, 1, 2, 2]
     assert read_metrics(tmp_path)[2]["loss"] is None

@@ -89,6 +89,7 @@ def measure_dci(
 
 
 def print_json(values: Mapping[str, Any]) -> None:
+    """Prints one line of JSON."""
     print(json.dumps(values))
 
 

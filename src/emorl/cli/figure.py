@@ -91,6 +91,7 @@ def figure_command(
 
 
 def draw_curves(runs: tuple[str, ...], out: Path) -> None:
+    """The metrics of training runs against the step."""
     if not runs:
         raise UserError("Name at least one run: emorl figure curves RUN... --out FILE")
     opened = [Run.open(run) for run in runs]
@@ -103,6 +104,7 @@ def draw_curves(runs: tuple[str, ...], out: Path) -> None:
 
 
 def draw_decompositions(request: Request) -> None:
+    """Scenes taken apart: the first ones, or those with the worst scores."""
     chosen, labels = list(range(request.count)), []
     if request.worst:
         with progress_bar("scoring") as progress:
@@ -118,12 +120,14 @@ def draw_decompositions(request: Request) -> None:
 
 
 def draw_posteriors(request: Request) -> None:
+    """One scene, inference step by step."""
     save_picture(
         posteriors(request.model, request.scenes, scene=request.scene, seed=request.seed), request.out
     )
 
 
 def draw_traversals(request: Request) -> None:
+    """Dimensions of one slot in motion, as rows or as a GIF."""
     dims = request.dims
     if dims:
         ranges = latent_ranges(request.model, request.scenes, images=request.count)
@@ -143,6 +147,7 @@ def draw_traversals(request: Request) -> None:
 
 
 def draw_activeness(request: Request) -> None:
+    """Which dimensions change the image."""
     with progress_bar("moving latents") as progress:
         found = activeness(
             request.model, request.scenes, images=request.count, seed=request.seed, progress=progress
@@ -152,6 +157,7 @@ def draw_activeness(request: Request) -> None:
 
 
 def draw_dci(request: Request) -> None:
+    """Which factor of an object each dimension stands for."""
     from emorl.evaluation.dci import evaluate_dci  # here, because scikit-learn takes a second to import
 
     say("Growing trees ...")

@@ -40,6 +40,7 @@ class Pass:
     device: str = "cpu"
 
     def run(self, model: Model, x: Tensor) -> None:
+        """Passes `x` through the model once."""
         if self.training:
             model(x, num_slots=self.num_slots, num_steps=self.num_steps).loss.backward()
             model.zero_grad(set_to_none=True)  # each pass makes its own gradients
@@ -47,6 +48,7 @@ class Pass:
             model.infer(x, num_slots=self.num_slots, num_steps=self.num_steps)
 
     def images(self, model: Model) -> Tensor:
+        """Random images of the model's size."""
         size = model.config.image_size
         return torch.rand(self.batch_size, 3, size, size, device=self.device)
 
@@ -97,6 +99,7 @@ def costs(
 
 
 def now(device: str) -> float:
+    """Seconds: of processor time on a CPU, of the clock elsewhere."""
     if device == "cpu":
         return time.process_time()
     torch.get_device_module(device).synchronize()
@@ -117,6 +120,7 @@ class FlopCounter(TorchDispatchMode):
 
 
 def parameters(make: Callable[[], Model]) -> int:
+    """Number of parameters, without making them."""
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in make().parameters())
 
@@ -159,6 +163,7 @@ def peak_memory(passes: Sequence[Pass]) -> list[int]:
 
 
 def measure_memory(passes: Sequence[Pass]) -> list[int]:
+    """Bytes at the height of each pass; called in the new process."""
     found = []
     model = passes[0].make().to(passes[0].device)
     for one in passes:
@@ -171,6 +176,7 @@ def measure_memory(passes: Sequence[Pass]) -> list[int]:
 
 
 def peak_on_cpu(one: Pass, model: Model, x: Tensor) -> int:
+    """What the process grows by, as Linux counts it; a lower bound where it cannot be reset."""
     try:
         CLEAR.write_text("5")  # forgets the largest size so far
     except OSError:
@@ -183,6 +189,7 @@ def peak_on_cpu(one: Pass, model: Model, x: Tensor) -> int:
 
 
 def kibibytes(name: str) -> int:
+    """A line of /proc/self/status."""
     found = re.search(rf"{name}:\s+(\d+) kB", STATUS.read_text())
     assert found is not None
     return int(found[1])
@@ -196,6 +203,7 @@ def largest_so_far() -> int:
 
 
 def peak_elsewhere(one: Pass, model: Model, x: Tensor) -> int:
+    """What the device's allocator grows by."""
     device = torch.get_device_module(one.device)
     device.synchronize()
     device.reset_peak_memory_stats()

@@ -155,6 +155,7 @@ def flattened(factors: Mapping[str, Array], kinds: Mapping[str, FactorKind]) -> 
 
 
 def kinds_of(names: Mapping[str, Array], kinds: Mapping[str, FactorKind]) -> dict[str, FactorKind]:
+    """The kind of each factor, also of those that `flattened` has numbered."""
     return {name: kinds[name] if name in kinds else kinds[name.rsplit("_", 1)[0]] for name in names}
 
 

@@ -31,6 +31,7 @@ class Scores:
         return self.values[name].mean(dim=0)
 
     def mean(self, name: str) -> float:
+        """Mean over seeds and images."""
         return float(self.values[name].mean())
 
     def standard_error(self, name: str) -> float:

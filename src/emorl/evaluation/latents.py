@@ -123,6 +123,7 @@ class Edit:
 
     @property
     def leaked(self) -> float:
+        """Change outside as a share of that inside."""
         return self.outside / self.inside
 
 
@@ -134,13 +135,16 @@ class Leakage:
 
     @property
     def image(self) -> float:
+        """Change of the image outside of masks, as a share of that inside."""
         return self.by_inside(sum(edit.outside for edit in self.edits))
 
     @property
     def others(self) -> float:
+        """The same of what the other slots contribute."""
         return self.by_inside(sum(edit.others for edit in self.edits))
 
     def by_inside(self, change: float) -> float:
+        """A sum of changes as a share of those inside; NaN without edits."""
         return change / sum(edit.inside for edit in self.edits) if self.edits else float("nan")
 
     def typical(self, scene: int) -> Edit | None:

@@ -37,6 +37,7 @@ class Answer:
 
     @cached_property
     def overlaps(self) -> dict[str, Tensor]:
+        """Intersections over unions of objects with slots: "miou" and "mbo"."""
         return segmentation.overlap_scores(*self.segmentations)
 
 
@@ -68,6 +69,7 @@ class Metric:
 
 
 def mean_squared_error(answer: Answer) -> Tensor:
+    """Of the reconstruction, over pixels and channels."""
     return (answer.decomposition.image - answer.scenes.image).square().mean(dim=(1, 2, 3))
 
 
@@ -78,6 +80,7 @@ def explained_variance(answer: Answer) -> Tensor:
 
 
 def slots_used(answer: Answer) -> Tensor:
+    """Number of slots that own at least 1 % of the pixels."""
     return segmentation.used_slots(answer.decomposition.segmentation, answer.decomposition.masks.shape[1])
 
 
@@ -201,6 +204,7 @@ def renamed(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def split_validation(name: str) -> tuple[str, str]:
+    """The prefix of a validation score, or nothing, and the name without it."""
     return (VALIDATION, name.removeprefix(VALIDATION)) if name.startswith(VALIDATION) else ("", name)
 
 

@@ -61,6 +61,7 @@ class Pairs:
 
     @staticmethod
     def count(predicted: Tensor, true: Tensor, ignore: int | None) -> Pairs:
+        """Counts pairs of pixels whose true id is not `ignore`."""
         check_shapes(predicted, true)
         counts = contingency(predicted.flatten(1).long(), true.flatten(1).long(), ignore)
         a, b = counts.sum(dim=2), counts.sum(dim=1)
@@ -75,6 +76,7 @@ class Pairs:
 
 
 def check_shapes(predicted: Tensor, true: Tensor) -> None:
+    """Raises ValueError unless both have the same shape."""
     if predicted.shape != true.shape:
         raise ValueError(f"segmentations differ in shape: {tuple(predicted.shape)} and {tuple(true.shape)}")
 

@@ -80,6 +80,7 @@ def legend_of(panels: Sequence[Panel]) -> list[Entry]:
 
 
 def add_legend(place: Any, entries: Sequence[Entry], **options: Any) -> None:
+    """A legend of these entries at a figure or at axes."""
     from matplotlib.lines import Line2D
 
     lines = [Line2D([], [], color=color, ls=dash) for _, color, dash in entries]
@@ -87,6 +88,7 @@ def add_legend(place: Any, entries: Sequence[Entry], **options: Any) -> None:
 
 
 def draw(axes: Any, panel: Panel) -> None:
+    """Draws one panel."""
     for line in panel.lines:
         look = {"color": line.color, "ls": line.dash, "marker": line.marker, "ms": 4, "mew": 0}
         axes.plot(line.x, line.y, alpha=0.6 if line.dash == "" else 0.9, **look)

@@ -42,6 +42,7 @@ class Panels:
 
     @property
     def side(self) -> int:
+        """Pixels on each side of a panel."""
         return next(len(panel) for row in self.rows for panel in row if panel is not None)
 
     @property

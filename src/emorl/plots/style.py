@@ -48,6 +48,7 @@ def styled(draw: Callable[P, Chart]) -> Callable[P, Chart]:
 
 
 def blank(width: float, height: float) -> Chart:
+    """An empty figure of this size in inches."""
     from matplotlib.figure import Figure  # not pyplot: no global state, no display needed
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -59,12 +60,9 @@ def log_scale(axes: Any) -> None:
 
     axes.set_yscale("log")
     low, high = axes.get_ylim()
-    if high / low > 10:
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0) if high / low < 200 else (1.0,)))
-        axes.yaxis.set_major_formatter(
-            lambda value, _: f"{value:g}" if 1e-3 < value < 1e4 else f"{value:.0e}"
-        )
-        axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0) if high / low < 200 else (1.0,)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}" if 1e-3 < value < 1e4 else f"{value:.0e}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def log_log_scale(axes: Any) -> None:

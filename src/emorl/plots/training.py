@@ -49,6 +49,7 @@ class Course:
     colors: Mapping[str, str] = field(default_factory=dict)  # of runs; each has its own if left out
 
     def color(self, run: str) -> str:
+        """The colour of a run's lines."""
         return self.colors.get(run, COLORS[list(self.runs).index(run) % len(COLORS)])
 
 
@@ -92,6 +93,7 @@ def lines_of(course: Course, run: str, names: Sequence[str]) -> list[Line]:
 
 
 def panel_of(quantity: Quantity, names: Sequence[str], lines: Sequence[Line], course: Course) -> Panel:
+    """The panel of one quantity, with a legend if it has several names."""
     legend: list[Entry] = []
     if len(names) > 1:
         is_alone = len(course.runs) == 1

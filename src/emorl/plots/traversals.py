@@ -65,6 +65,7 @@ def traversal_panels(traversal: Traversal) -> Panels:
 
 
 def traversal_grid(traversal: Traversal) -> Image.Image:
+    """The same as a picture."""
     return traversal_panels(traversal).drawn()
 
 

@@ -47,6 +47,7 @@ def scenes_section(groups: Sequence[Group], extent: Extent) -> Section:
 
 
 def scene_pictures(one: Scored, extent: Extent) -> list[Block]:
+    """The first scenes, the worst ones, and charts of the scores scene by scene."""
     scores = one.scores
     count = min(extent.scenes, scores.settings["images"])
     name = worst_by(scores)
@@ -88,6 +89,7 @@ def score_charts(one: Scored) -> Charts:
 
 
 def failures(values: Tensor, name: str) -> str:
+    """How many scenes went wrong, in words."""
     if name != "ari":
         return f"half of the {len(values)} have an MSE below {metric(name).text(float(values.median()))}."
     return f"{int((values < 0.9).sum())} of {len(values)} have an ARI below 0.9."
@@ -114,6 +116,7 @@ def side_by_side(members: Sequence[Scored], count: int) -> Panels:
 
 
 def inference_section(groups: Sequence[Group]) -> Section:
+    """One scene of each group, inference step by step."""
     caption = (
         "Below the scene, a row for each step. Attention: the slot that claims each place. Under each slot, the image "
         "in the light of its attention, or of its mask where a step does not attend."

@@ -59,6 +59,7 @@ class Scored:
 
     @cached_property
     def preset(self) -> str | None:
+        """The preset that differs in the fewest settings, if there is one."""
         return nearest_preset(self.run.config)
 
     @property
@@ -103,6 +104,7 @@ class Group:
 
     @property
     def first(self) -> Scored:
+        """The run that is looked at more closely."""
         return self.members[0]
 
     def value(self, name: str) -> tuple[float, float]:
@@ -146,6 +148,7 @@ def differences(configurations: Sequence[Settings]) -> list[str]:
 
 
 def short(name: str) -> str:
+    """The last part of a dotted name, in words."""
     return name.rsplit(".", 1)[-1].replace("_", " ")
 
 

@@ -99,7 +99,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Commands:
-    """What to type."""
+    """Command lines."""
 
     kind: ClassVar[str] = "commands"
     lines: Sequence[str]
@@ -130,7 +130,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """All there is to say."""
+    """Everything on the page, from top to bottom."""
 
     title: str
     kicker: str
@@ -162,11 +162,13 @@ def animation(frames: Sequence[Panels], **words: Any) -> Pictures:
 
 
 def titles_of(panels: Panels) -> list[tuple[str, str]]:
+    """Column titles with the colours of their slots, as CSS."""
     colors = [f"rgb{color}" if color else "" for color in panels.colors]
     return list(zip(panels.titles, colors, strict=True))
 
 
 def drawing(chart: Chart, *, alt: str) -> Drawing:
+    """A chart for the page."""
     return Drawing(svg_of(chart), round(chart.get_size_inches()[0] * PIXELS), alt)
 
 
@@ -182,10 +184,12 @@ def data_address(image: Image.Image) -> str:
 
 
 def address(kind: str, content: bytes) -> str:
+    """Content as a data: address."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def render(page: Page) -> str:
+    """The page as HTML."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )

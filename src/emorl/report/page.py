@@ -56,12 +56,14 @@ def build_page(
 
 
 def title_of(groups: Sequence[Group]) -> str:
+    """Systems and data sets."""
     systems = dict.fromkeys(group.first.system for group in groups)
     datasets = dict.fromkeys(group.first.dataset_title for group in groups)
     return f"{listed(list(systems))} on {listed(list(datasets))}"
 
 
 def listed(names: Sequence[str]) -> str:
+    """ "a, b and c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

@@ -27,6 +27,7 @@ STEPS = range(7)  # I of the sweep
 
 
 def latent_section(groups: Sequence[Group], extent: Extent, stage: Stage) -> Section:
+    """Latents moved one by one, and which of them are active."""
     parts = []
     for group in groups:
         run, scenes = group.first.run, group.first.scenes
@@ -54,6 +55,7 @@ def latent_section(groups: Sequence[Group], extent: Extent, stage: Stage) -> Sec
 
 
 def moving_pictures(one: Scored, ranges: Tensor, dims: Sequence[int], *, has_map: bool) -> list[Block]:
+    """The most active dimensions of one slot, as an animation and in rows."""
     run, scene = one.run, clear_scene(one)
     found = decompose_scene(run.model, one.scenes, scene)
     smooth = traverse(run.model, found, ranges, dims, values=16)

@@ -40,6 +40,7 @@ def group_tile(group: Group, names: Sequence[str]) -> Tile:
 
 
 def score_tile(name: str, group: Group) -> Tile:
+    """One score of the only group, beside the paper's."""
     value, spread = metric(name).text(*group.value(name)).split(" ± ")
     theirs = group.first.published.get(name)
     note = f"paper: {metric(name).text(theirs.mean, theirs.sd)}" if theirs else ""
@@ -49,6 +50,7 @@ def score_tile(name: str, group: Group) -> Tile:
 
 
 def spread_note(groups: Sequence[Group]) -> str:
+    """What stands after ±."""
     counts = [len(group.members) for group in groups]
     images = groups[0].first.scores.settings["images"]
     of_seeds = f"the standard deviation over {max(counts)} training seeds"
@@ -121,6 +123,7 @@ def runs_section(groups: Sequence[Group]) -> Section:
 
 
 def value_of(one: Scored, name: str) -> str:
+    """A run's mean of one score as text, empty if it has none."""
     return metric(name).text(one.scores.mean(name)) if name in one.scores.values else ""
 
 
