@@ -98,6 +98,27 @@ def test_encoder_grid(size: int, stride: int) -> None:
     encoder = ImageEncoder(8, stride=stride)
     tokens = encoder(torch.rand(2, 3, size, size))
     assert tokens.shape == (2, encoder.grid(size) ** 2, 8)
+    assert encoder.grid(size) == -(-size // stride)
+
+
+@pytest.mark.parametrize(("size", "side"), [(35, 9), (64, 16), (96, 24), (7, 2)])
+def test_a_pyramid_has_a_sixteenth_of_the_tokens(size: int, side: int) -> None:
+    encoder = ImageEncoder(8, layout="pyramid", frequencies=2)
+    x = torch.rand(2, 3, size, size)
+    assert encoder.grid(size) == side
+    assert encoder.features(x).shape == (2, 8, side, side)
+    torch.testing.assert_close(encoder(x), encoder.tokens(encoder.features(x)))
+    assert encoder(x).shape == (2, side**2, 8)
+
+
+def test_features_do_not_know_where_they_are_and_tokens_do() -> None:
+    encoder = ImageEncoder(8)
+    flat = torch.full((1, 3, 20, 20), 0.7)
+    features = encoder.features(flat)
+    middle = features[..., 8:12, 8:12]  # where no border is seen
+    torch.testing.assert_close(middle, middle[..., :1, :1].expand_as(middle))
+    tokens = encoder.tokens(features).unflatten(1, (20, 20))
+    assert not torch.allclose(tokens[0, 8, 8], tokens[0, 11, 11])
 
 
 def test_position_features_know_the_axes() -> None:
@@ -133,3 +154,28 @@ def test_value_and_gradient_is_plain_autograd() -> None:
     torch.testing.assert_close(again[0] * 6 * plain, expected[0])
     assert not values.requires_grad
     assert not hidden.requires_grad
+
+
+def test_a_gradient_that_is_not_needed_is_not_computed() -> None:
+    z = torch.randn(4, 3, dtype=F64, requires_grad=True)
+    grad_modes = []
+
+    def f(z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        grad_modes.append(torch.is_grad_enabled())
+        return z.square().sum(dim=1), 2 * z
+
+    total, values, doubled = value_and_gradient(f, z, needed=False)
+    assert grad_modes == [False]
+    torch.testing.assert_close(total, z.square().sum().detach())
+    torch.testing.assert_close(values, z.square().sum(dim=1).detach())
+    torch.testing.assert_close(doubled, 2 * z.detach())
+    assert not total.requires_grad
+
+
+def test_frozen_parameters_get_no_gradient() -> None:
+    frozen, trained = torch.randn(3, dtype=F64), torch.randn(3, dtype=F64, requires_grad=True)
+    z = torch.randn(2, 3, dtype=F64, requires_grad=True)
+    total, _ = value_and_gradient(lambda z: ((z * frozen * trained).sum(dim=1),), z, [frozen, trained])
+    total.backward()
+    torch.testing.assert_close(trained.grad, (z * frozen).sum(dim=0).detach())
+    assert frozen.grad is None
