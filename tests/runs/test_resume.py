@@ -99,7 +99,9 @@ def test_watching_and_places_may_change_and_history_tells(tmp_path: Path) -> Non
 
 def test_steps_stay_where_the_schedule_depends_on_them(tmp_path: Path) -> None:
     trainer.train(tiny(steps=3, learning_rate=COSINE), tmp_path)
-    with pytest.raises(UserError, match=r"train\.steps was 3 .* is 6 now: train\.learning_rate depends on it"):
+    with pytest.raises(
+        UserError, match=r"train\.steps was 3 .* is 6 now: train\.learning_rate depends on it"
+    ):
         trainer.train(tiny(steps=6, learning_rate=COSINE), tmp_path, resume=True)
 
 

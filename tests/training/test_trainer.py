@@ -12,12 +12,12 @@ import torch
 
 from emorl.errors import UserError
 from emorl.geco import GecoConfig
+from emorl.models.efficient_morl import EfficientMORLConfig
 from emorl.runs.checkpoint import read_checkpoint
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CHECKPOINT, PREVIOUS, WEIGHTS, read_metrics
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import load
-from emorl.models.efficient_morl import EfficientMORLConfig
 from emorl.training import trainer
 from tiny import TINY, assert_same, poisoned, tiny, weights
 
