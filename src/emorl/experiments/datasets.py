@@ -29,10 +29,12 @@ LOOKS_THE_SAME = "-fast"  # the end of names of data sets that need no picture o
 
 
 def has_no_s_or_z(scene: Arrays) -> bool:
+    """Whether a Tetrominoes scene has none of these pieces."""
     return not np.isin(scene["shape"], [11, 12, 13, 14]).any()
 
 
 def has_no_green_square(scene: Arrays) -> bool:
+    """Whether a Multi-dSprites scene has none."""
     hues = [colorsys.rgb_to_hsv(*color)[0] for color in scene["color"][scene["shape"] == 1]]
     return not any(0.25 <= hue <= 0.42 for hue in hues)
 
@@ -89,6 +91,7 @@ def published_clevr(path: Path) -> Iterator[Arrays]:
 
 
 def measure(job: Job) -> Iterator[Row]:
+    """A row for each data set, and for the published files if there are any."""
     for name, make in DATASETS.items():
         number = 2 if job.scale == "tiny" else CHUNKS * make(length=1).chunk
         scenes = make(length=number)
@@ -111,6 +114,7 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
 
 
 def sections(result: Result) -> dict[str, str]:
+    """All data sets, for the page about data."""
     head = (
         "data set", "scenes", "objects per scene: share", "pixels per object (5 % have at most)", "touch another",
         "background RGB", "known share",

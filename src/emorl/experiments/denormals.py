@@ -45,6 +45,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def sections(result: Result) -> dict[str, str]:
+    """Both ways, for the page about learning."""
     seconds = {row.label: row.values["seconds"] for row in result.rows}
     least = seconds["flushed to zero"]
     lines = [[way, f"{1000 * value:.0f}", f"{value / least:.2f}"] for way, value in seconds.items()]

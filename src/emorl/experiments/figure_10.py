@@ -139,6 +139,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
+    """Time against memory, a line for each model over the sizes of images."""
     lines = [{**row.values, "label": row.label.rsplit(",", 1)[0]} for row in rows]
     save_chart(cost_chart(lines), path)
 

@@ -54,6 +54,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
+    """Loss, NLL and validation ARI over training, a band over seeds for each I."""
     panels = {
         "negative ELBO of the last step": grouped(trained, "nll", "kl"),
         "NLL of the last step": grouped(trained, "nll"),

@@ -29,6 +29,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
+    """The norms of the updates, and the KL of both stages, over training."""
     updates = {f"i = {i}": [smoothed(series(run, f"update_{i}")) for run in trained] for i in UPDATES}
     panels = {
         "L2 norm of the refinement updates": updates,

@@ -14,6 +14,7 @@ from emorl.runs.run import Run
 
 
 def measure(job: Job) -> Iterator[Row]:
+    """ARI on the held-out scenes."""
     for run in job.trained:
         yield scored(run, "test", "ari")
 

@@ -15,6 +15,7 @@ from emorl.runs.run import Run
 
 
 def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
+    """What the layers and refinements of the first run make of some scenes."""
     save_picture(posteriors(trained[0].model, trained[0].scenes("test")), path)
 
 

@@ -23,6 +23,7 @@ CROWDED = {"clevr6": ("clevr10", 11), "tetrominoes": ("tetrominoes-crowded", 7)}
 
 
 def measure(job: Job) -> Iterator[Row]:
+    """A row for each run, kind of scenes and I at test time."""
     for run in job.trained:
         for scenes, K, where in settings_of(run):
             for found in sweep(run.model, scenes, "num_steps", TEST_STEPS, num_slots=K):
@@ -49,6 +50,7 @@ def settings_of(run: Run) -> Iterator[tuple[SceneDataset, int | None, str]]:
 
 
 def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
+    """Scores against I at test time, a line for each run and kind of scenes."""
     curves: dict[str, list[dict[str, float]]] = {}
     for row in rows:
         curves.setdefault(row.label.rsplit(",", 1)[0], []).append({"value": row.values["I"], **row.values})

@@ -173,6 +173,7 @@ def padded(weights: Tensor) -> Tensor:
 
 
 def normal(lam: Tensor) -> Normal:
+    """The posterior of parameters λ: mean and unconstrained scale, side by side."""
     mu, raw = lam.chunk(2, dim=-1)
     return Normal(mu, torch.sqrt(torch.log(1 + raw.clamp_max(80).exp()) + 1e-5))
 
@@ -183,4 +184,5 @@ def sample(noise: Noise, q: Normal) -> Tensor:
 
 
 def kl(q: Normal, p: Normal) -> Tensor:
+    """KL(q || p) of each image, summed over slots and dimensions."""
     return kl_divergence(Independent(q, 2), Independent(p, 2))

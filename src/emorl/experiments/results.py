@@ -86,6 +86,7 @@ class Result:
 
 
 def digest(values: Any) -> str:
+    """The sha256 of `values` as JSON."""
     return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
 
 

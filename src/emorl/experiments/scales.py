@@ -143,6 +143,7 @@ def systems(
 
 
 def wanted(label: str, changes: Changes, run: RunConfig, seed: int) -> Wanted:
+    """The run of a preset with `changes` and a seed."""
     return Wanted(label, changed(run, {**changes, "train.seed": seed}))
 
 

@@ -17,6 +17,7 @@ CHUNKS = 4  # that many times what a data set stores at once, which takes a few 
 
 
 def measure(job: Job) -> Iterator[Row]:
+    """A row for each data set."""
     for name, make in DATASETS.items():
         scenes = make(length=1)
         number = 4 if job.scale == "tiny" else CHUNKS * scenes.chunk
@@ -34,6 +35,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def sections(result: Result) -> dict[str, str]:
+    """All data sets, for the page about data."""
     head = ["data set", "scenes", "stored per second and core", "read per second and core"]
     lines = []
     for row in result.rows:

@@ -42,6 +42,7 @@ PAPER = {
 
 
 def runs(scale: ScaleName) -> list[Wanted]:
+    """One preset, five seeds; each is a row of its own."""
     preset = PRESETS[PRESET[scale]]
     return [wanted(f"seed {seed}", SCALES[scale].everywhere, preset, seed) for seed in SEEDS]
 

@@ -122,6 +122,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def described(cost: Cost) -> dict[str, float]:
+    """A cost in milliseconds and GFLOP per image."""
     low, median, high = (1000 * value for value in cost.quartiles)
     return {"ms": median, "ms_low": low, "ms_high": high, "gflop": cost.flops / 1e9}
 
@@ -239,6 +240,7 @@ def sections(result: Result) -> dict[str, str]:
 
 
 def slope(what: str, fit: Numbers, factor: float, unit: str) -> list[str]:
+    """A row about how something grows."""
     return [what, f"{factor * fit['slope']:.3g} {unit}", f"{100 * fit['worst_deviation']:.0f} %"]
 
 

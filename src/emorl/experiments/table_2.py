@@ -49,6 +49,7 @@ def rows(scale: ScaleName) -> dict[str, Changes]:
 
 
 def runs(scale: ScaleName) -> list[Wanted]:
+    """Every row, with every seed of the scale."""
     return variants(rows(scale), scale)
 
 

@@ -28,6 +28,7 @@ def summary(rows: Sequence[Row], scores: Sequence[str]) -> list[Entry]:
 
 
 def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
+    """The mean and the standard deviation, which is 0 for one value."""
     return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
@@ -87,6 +88,7 @@ def ours(experiment: Experiment, entry: Entry, score: str, missing: str) -> str:
 
 
 def published(experiment: Experiment, label: str, score: str) -> str:
+    """A cell: the paper's value, if it has one."""
     value = experiment.published.get(label, {}).get(score)
     return "" if value is None else experiment.metric(score).text(value.mean, value.sd)
 
@@ -110,4 +112,5 @@ def provenance(result: Result) -> str:
 
 
 def json_key(stamp: Mapping[str, Any]) -> str:
+    """Equal for equal stamps."""
     return str(sorted(stamp.items(), key=str))
