@@ -41,7 +41,7 @@ class Known(Model):
         self.unused = torch.nn.Parameter(torch.zeros(()))
 
     def forward(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, **_: Any
     ) -> Outcome:
         K = num_slots or 2
         brightness = x.mean(dim=(1, 2, 3))[:, None].expand(-1, K)
@@ -100,7 +100,7 @@ class Toy(Model):
         self.unused = nn.Parameter(torch.zeros(1))
 
     def forward(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, trace: bool = False
+        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, **_: Any
     ) -> Outcome:
         if num_steps is not None:
             raise UserError("This model does not iterate.")

@@ -25,7 +25,7 @@ def test_settings_have_dotted_names() -> None:
     flat = tiny().flat()
     assert flat["train.steps"] == 6
     assert flat["model.kind"] == "efficient-morl"
-    assert flat["model.geco.warm_up"] == 1000
+    assert flat["model.objective.geco.warm_up"] == 1000
     assert tiny().with_steps(9) == tiny(steps=9)
 
 
@@ -57,7 +57,7 @@ def test_damaged_settings_are_named(tmp_path: Path, damage: str) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("name", ["learning_rate", "drop_below", "max_grad_norm", "muon_size"])
+@pytest.mark.parametrize("name", ["drop_below", "max_grad_norm", "muon_size"])
 def test_numbers_of_training_are_finite(name: str, value: float) -> None:
     with pytest.raises(UserError, match=rf"train\.{name} must be"):
         TrainConfig(**{name: value})
@@ -66,9 +66,10 @@ def test_numbers_of_training_are_finite(name: str, value: float) -> None:
 @pytest.mark.parametrize("name", ["target", "target_mse", "decay", "step_size", "rate"])
 def test_numbers_of_models_are_finite(name: str) -> None:
     run = tiny()
-    geco = replace(run.model.geco, **{name: float("nan")})
-    with pytest.raises(UserError, match=rf"model\.geco\.{name} must be a finite number, not nan"):
-        replace(run, model=replace(run.model, geco=geco))
+    geco = replace(run.model.objective.geco, **{name: float("nan")})
+    objective = replace(run.model.objective, geco=geco)
+    with pytest.raises(UserError, match=rf"model\.objective\.geco\.{name} must be a finite number, not nan"):
+        replace(run, model=replace(run.model, objective=objective))
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64])
@@ -77,11 +78,11 @@ def test_seeds_are_those_that_generators_take(seed: int) -> None:
         TrainConfig(seed=seed)
 
 
-@pytest.mark.parametrize("name", ["slot_size", "num_slots"])
+@pytest.mark.parametrize("name", ["slot_size", "encoder"])
 def test_absurd_sizes_are_refused_without_taking_memory(tmp_path: Path, name: str) -> None:
     trainer.train(tiny(steps=1), tmp_path)
     values = json.loads((tmp_path / "config.json").read_text())
-    values["model"][name] = 10**30 if name == "slot_size" else 10**7
+    values["model"] |= {"slot_size": 10**30} if name == "slot_size" else {"encoder": {"channels": 10**7}}
     (tmp_path / "config.json").write_text(json.dumps(values))
     with pytest.raises(UserError, match=r"differ|No model can be built"):
         _ = Run.open(tmp_path).model

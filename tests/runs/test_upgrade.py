@@ -59,7 +59,7 @@ def test_settings_and_names_of_weights_can_change(monkeypatch: pytest.MonkeyPatc
         if "speed" in values["train"]:
             values["train"]["learning_rate"] = values["train"].pop("speed")
 
-    monkeypatch.setattr(upgrade, "CONFIG_CHANGES", [rename])
+    monkeypatch.setattr(upgrade, "CONFIG_CHANGES", [*upgrade.CONFIG_CHANGES, rename])
     monkeypatch.setattr(upgrade, "WEIGHT_NAMES", {"ramp.": None, "old.": "new."})
     values = Run.open(OLD).config.to_dict()
     values["train"]["speed"] = values["train"].pop("learning_rate")

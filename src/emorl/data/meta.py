@@ -12,7 +12,7 @@ from emorl.errors import Unreadable, UserError
 from emorl.files import read_json
 
 REQUIRED = {"name": str, "image_size": int, "max_objects": int, "factors": dict}
-OPTIONAL = {"description": str, "origin": str, "has_masks": bool}
+OPTIONAL = {"description": str, "origin": str, "has_masks": bool, "title": str, "train_size": int}
 FIRST_ARRAYS = {"image", "segmentation"}  # which every scene has, besides its factors
 MOST_OBJECTS = 2**16
 
@@ -47,6 +47,7 @@ def read_info(values: dict[str, Any]) -> DatasetInfo:
     found = {name: typed(values, name, kind) for name, kind in REQUIRED.items()}
     found |= {name: typed(values, name, kind) for name, kind in OPTIONAL.items() if name in values}
     at_least(found["image_size"], 1, "image_size")
+    at_least(found.get("train_size", 1), 1, "train_size")
     if at_least(found["max_objects"], 0, "max_objects") > MOST_OBJECTS:
         raise ValueError(f"max_objects is {found['max_objects']}; {MOST_OBJECTS} are the most")
     for name, kind in found["factors"].items():

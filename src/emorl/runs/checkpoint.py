@@ -128,7 +128,7 @@ def build_model(config: Any, weights: Mapping[str, Tensor], *, source: Path) -> 
 
     Raises UserError where they do not fit. They are compared before memory is taken, whatever sizes `config` asks for.
     """
-    check_weights(shape_of_model(config), upgrade_weights(weights), source=source)
+    check_weights(shape_of_model(config), weights, source=source)
     model = build(config)
     load_weights(model, weights, source=source)
     return model.eval()
@@ -136,9 +136,8 @@ def build_model(config: Any, weights: Mapping[str, Tensor], *, source: Path) -> 
 
 def load_weights(model: Model, weights: Mapping[str, Tensor], *, source: Path) -> None:
     """Copies `weights` into `model`; raises UserError where they do not fit or are not finite."""
-    weights = upgrade_weights(weights)
     check_weights(model, weights, source=source)
-    model.load_state_dict(scheduled_values(model) | weights)
+    model.load_state_dict(scheduled_values(model, weights) | upgrade_weights(weights))
 
 
 def shape_of_model(config: Any) -> Model:
@@ -150,15 +149,21 @@ def shape_of_model(config: Any) -> Model:
         raise UserError(f"No model can be built with these settings ({first_line(error)}).") from None
 
 
-def scheduled_values(model: Model) -> dict[str, Tensor]:
-    """Returns the buffers that follow schedules, for weights of version 0.1, which did not hold them."""
-    return {name: model.get_buffer(name) for name in model.schedules}
+def scheduled_values(model: Model, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns the values of the model's schedules in `weights` of version 0.1, which held the step instead."""
+    step = weights.get("kl_ramp.updates")
+    return {
+        name: model.get_buffer(name) if step is None else torch.tensor(schedule.at(int(step), 1)).double()
+        for name, schedule in model.schedules.items()
+    }
 
 
 def check_weights(model: Model, weights: Mapping[str, Tensor], *, source: Path) -> None:
     """Raises UserError unless `weights` have the names, shapes and types of the model's, and are finite."""
     own = model.state_dict()
-    known = scheduled_values(model) | dict(weights)
+    known = scheduled_values(model, weights)
+    weights = upgrade_weights(weights)
+    known |= weights
 
     def fits(name: str) -> bool:
         given = known.get(name)
