@@ -37,7 +37,11 @@ def test_presets_survive_json(name: str) -> None:
         ),
         ("model", {"num_slots": "four"}, "model.num_slots must be of type int, not 'four'"),
         ("model", {"num_slots": True}, "model.num_slots must be of type int, not True"),
-        ("model", {"objective": {"geco": {"taget": 1}}}, "objective.geco.taget is not a.*did you mean 'target'"),
+        (
+            "model",
+            {"objective": {"geco": {"taget": 1}}},
+            "objective.geco.taget is not a.*did you mean 'target'",
+        ),
         (
             "model",
             {"objective": {"geco": {"target": "atuo"}}},
@@ -48,8 +52,16 @@ def test_presets_survive_json(name: str) -> None:
         ("model", {"decoder": {"layuot": "lean"}}, "model.decoder.layuot is not.*did you mean 'layout'"),
         ("model", {"kind": "efficent-morl"}, "did you mean 'efficient-morl'"),
         ("train", {"num_steps": "3 linaer 50%:1"}, "train.num_steps: '3 linaer 50%:1' is not a schedule"),
-        ("train", {"num_steps": [3, 1]}, r"train.num_steps must be a number or the text of a schedule, not \[3, 1\]"),
-        ("train", {"num_steps": True}, "train.num_steps must be a number or the text of a schedule, not True"),
+        (
+            "train",
+            {"num_steps": [3, 1]},
+            r"train.num_steps must be a number or the text of a schedule, not \[3, 1\]",
+        ),
+        (
+            "train",
+            {"num_steps": True},
+            "train.num_steps must be a number or the text of a schedule, not True",
+        ),
         ("train", {"num_steps": -1}, "train.num_steps must never be below 0, as in '-1'"),
         ("train", {"steps": 0}, "train.steps must be at least 1"),
         ("train", {"batch_size": 3, "devices": 2}, "cannot be shared by 2 devices"),

@@ -65,7 +65,9 @@ def test_values_lie_between_those_of_the_points(schedule: Schedule, step: int, l
     all_values = [point.value for point in schedule.points]
     room = 1e-9 * max(map(abs, all_values))
     assert schedule.smallest - room <= found <= max(all_values) + room
-    if step >= max(point.step(length) for point in schedule.points) and schedule == in_order(schedule, length):
+    if step >= max(point.step(length) for point in schedule.points) and schedule == in_order(
+        schedule, length
+    ):
         assert found == schedule.final
 
 

@@ -50,7 +50,9 @@ def test_each_image_gets_the_best_of_its_tries() -> None:
 
 
 def test_other_sizes_keep_masks_a_partition_and_flat_pictures_flat() -> None:
-    flat = Decomposition(torch.full((1, 2, 1, 5, 5), 0.5), torch.full((1, 2, 3, 5, 5), 0.3), torch.zeros(1, 2, 1))
+    flat = Decomposition(
+        torch.full((1, 2, 1, 5, 5), 0.5), torch.full((1, 2, 3, 5, 5), 0.3), torch.zeros(1, 2, 1)
+    )
     for size in (3, 5, 12):
         found = parts(0).resized(size)
         assert found.masks.shape[-2:] == found.components.shape[-2:] == (size, size)

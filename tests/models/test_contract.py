@@ -32,7 +32,9 @@ def variants() -> dict[str, Any]:
     found = {kind: PRESETS[f"{kind}/tetrominoes-tiny"].model for kind in kinds}
     slot_models = [kind for kind in kinds if isinstance(found[kind].decoder, DecoderConfig)]
     found |= {f"{kind} pixels": varied(found[kind], decoder=PIXELS) for kind in slot_models}
-    found |= {f"{kind} lattice": varied(found[f"{kind} pixels"], block=3) for kind in ("slot-attention", "slot-mlp")}
+    found |= {
+        f"{kind} lattice": varied(found[f"{kind} pixels"], block=3) for kind in ("slot-attention", "slot-mlp")
+    }
     found["efficient-morl lattice"] = varied(found["efficient-morl pixels"], objective={"block": 3})
     return found
 

@@ -11,9 +11,9 @@ from torch.distributions import Normal, kl_divergence
 
 from emorl.errors import UserError
 from emorl.models.genesis_v2 import GenesisV2, GenesisV2Config, InstanceColouring, pool
+from emorl.models.parts import DecoderConfig
 from emorl.nn.position import coordinate_grid
 from emorl.presets import PRESETS
-from emorl.models.parts import DecoderConfig
 from emorl.probability import Noise, noise_per_image
 from helpers import always, varied
 

@@ -344,7 +344,9 @@ def test_the_schedule_moves_the_weight_of_the_kl() -> None:
         outcome = model.infer(x, num_steps=1, noise=always(noise[0]))
         found[step] = outcome.loss
         assert model.kl_weight.item() == (0.5 if step == 0 else 2)
-    with torch.no_grad():  # the last step alone counts, and it is not the same: refinement saw another gradient
+    with (
+        torch.no_grad()
+    ):  # the last step alone counts, and it is not the same: refinement saw another gradient
         expected = (outcome.terms["nll"] + 2 * outcome.terms["kl"]).mean()
     torch.testing.assert_close(found[20], expected)
     assert found[0] != found[20]

@@ -11,10 +11,10 @@ from torch.distributions import Categorical, Normal, kl_divergence
 
 from emorl.errors import UserError
 from emorl.models.monet import MONet, MONetConfig
+from emorl.models.parts import DecoderConfig
 from emorl.nn.stick_breaking import recursive_stick_breaking, stick_breaking
 from emorl.nn.unet import UNet
 from emorl.presets import PRESETS
-from emorl.models.parts import DecoderConfig
 from emorl.probability import mask_kl, mixture_nll
 from helpers import always
 

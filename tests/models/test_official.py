@@ -48,7 +48,10 @@ def configured(case: str) -> EfficientMORLConfig:
         sigma=Schedule.parse(flat.pop("likelihood_sigma")),
         kl_weight=Schedule.parse(flat.pop("kl_weight")),
         geco=GecoConfig(**flat.pop("geco")),
-        **{name: flat.pop(name) for name in ("likelihood", "prior", "prior_draw", "loss_weights", "nll_weight")},
+        **{
+            name: flat.pop(name)
+            for name in ("likelihood", "prior", "prior_draw", "loss_weights", "nll_weight")
+        },
     )
     groups = {"encoder": encoder, "decoder": decoder, "inference": inference, "objective": objective}
     return EfficientMORLConfig(**groups, **flat)

@@ -9,10 +9,10 @@ import torch
 
 from emorl.errors import UserError
 from emorl.models import build
+from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.models.slot_attention import SlotAttention, SlotAttentionConfig
 from emorl.models.slot_mlp import SlotMLP, SlotMLPConfig
 from emorl.presets import PRESETS
-from emorl.models.parts import DecoderConfig, EncoderConfig
 from helpers import always
 
 

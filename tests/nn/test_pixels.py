@@ -78,7 +78,9 @@ def test_it_equals_a_plain_mlp_that_slots_scale_and_shift() -> None:
         torch.testing.assert_close(found[0, k, :, i, j], d.out(h), rtol=1e-10, atol=1e-10)
 
 
-def moved(d: PixelDecoder, *, centre: tuple[float, float] = (0, 0), log_size: float = 0, turn: float = 0) -> Tensor:
+def moved(
+    d: PixelDecoder, *, centre: tuple[float, float] = (0, 0), log_size: float = 0, turn: float = 0
+) -> Tensor:
     """The picture of one slot whose frame is this, whatever z says."""
     nn.init.zeros_(d.frame.weight)
     numbers = [*centre, log_size, math.cos(turn) - 1, math.sin(turn)]
