@@ -34,7 +34,7 @@ def test_train_from_a_preset_then_from_its_config(tmp_path: Path, emorl: Callabl
     assert "images/s" in first.stderr
     config = json.loads((tmp_path / "a" / "config.json").read_text())
     assert config["train"]["steps"] == 4
-    assert config["train"]["curriculum"] == [[0, 2], [2, 1]]
+    assert config["train"]["num_steps"] == "2 2:1"
     again = emorl("train", "a/config.json", "--out", "b")
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "a/weights.safetensors").read_bytes() == (
@@ -95,12 +95,12 @@ def test_help_is_worth_reading(arguments: list[str], emorl: Callable) -> None:
         (["train", "--out", "r", TINY], "Name the preset first"),
         (["train", TINY, "--out", "r", "--train.steps", "0"], "train.steps must be at least 1"),
         (["train", TINY, "--out", "r", "--data.name", "cats"], "There is no data set 'cats'"),
-        (["train", TINY, "--out", "r", "--model.geco.target", "-4500"], "cannot be reached"),
+        (["train", TINY, "--out", "r", "--model.objective.geco.target", "-4500"], "cannot be reached"),
         (["train", TINY, "--out", "RUN"], "holds a run already"),
         (["evaluate", "absent"], "There is no run directory and no released model 'absent'"),
         (["evaluate", "."], "is not a run directory"),
         (["evaluate", "RUN", "--slots", "0"], "number of slots must be at least 1"),
-        (["evaluate", "RUN", "--steps", "-1"], "refinement steps must be at least 0"),
+        (["evaluate", "RUN", "--steps", "-1"], "number of steps must be at least 0"),
         (["evaluate", "RUN", "--images", "0"], "At least one image"),
         (["decompose", "RUN", "absent.png", "--out", "o"], "Cannot read absent.png: No such file"),
         (["decompose", "RUN", "broken.json", "--out", "o"], "Cannot read broken.json: it is not an image"),

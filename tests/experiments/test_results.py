@@ -20,6 +20,7 @@ from emorl.experiments.scales import changed
 from emorl.runs.config import RunConfig
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run
+from emorl.schedules import Schedule
 
 RESULTS = read_results(ROOT)
 FAST = PRESETS["efficient-morl/tetrominoes-fast"]
@@ -55,11 +56,11 @@ def test_identity_is_what_is_computed() -> None:
     for name, value in same.items():
         assert identity(changed(FAST, {name: value})) == identity(FAST), name
     other = {
-        "train.learning_rate": 1.0,
+        "train.learning_rate": Schedule.parse(1),
         "train.steps": 5,
         "model.num_slots": 9,
         "data.seed": 1,
-        "model.geco.rate": 0.5,
+        "model.objective.geco.rate": 0.5,
     }
     for name, value in other.items():
         assert identity(changed(FAST, {name: value})) != identity(FAST), name
@@ -69,12 +70,12 @@ def test_stale_rows_are_found() -> None:
     result = Result("x", [row(), row(label="a, more"), Row("b", {})])
     assert stale(result, {"a": FAST}) == []  # nothing is known of b
     assert stale(result, {"a": changed(FAST, {"train.log_every": 3})}) == []
-    assert stale(result, {"a": changed(FAST, {"train.learning_rate": 3.0})}) == ["a", "a, more"]
+    assert stale(result, {"a": changed(FAST, {"train.learning_rate": Schedule.parse(3)})}) == ["a", "a, more"]
     assert stale(result, {"c": FAST}) == ["a", "a, more"]  # the experiment has no such row any more
 
 
 def test_states() -> None:
-    label = "EfficientMORL, Tetrominoes"
+    label = "EfficientMORL, CLEVR6"
     current = Result("figure-6", [row(label=label)], {"commit": "1"})
     assert state("figure-6", current) == "current"
     assert state("figure-6", replace(current, stamp={"commit": None})) == "recorded before provenance"

@@ -72,12 +72,12 @@ def test_what_several_experiments_need_is_trained_once() -> None:
 
 
 def test_the_full_model_of_table_2_has_geco() -> None:
-    assert run_of("table-2", FULL).config.model.geco.target == "auto"
+    assert run_of("table-2", FULL).config.model.objective.geco.target == "auto"
     assert run_of("table-2", FULL, scale="paper").config == replace(
         PRESETS["efficient-morl/tetrominoes"],
         train=replace(PRESETS["efficient-morl/tetrominoes"].train, seed=0),
     )
-    assert run_of("table-2", FIXED).config.model.geco.target is None
+    assert run_of("table-2", FIXED).config.model.objective.geco.target is None
     full, off = (run_of("table-2", label).config.flat() for label in (FULL, "GECO off"))
     assert {name for name in full if full[name] != off[name]} <= {name for name in GECO if ".geco." in name}
 
@@ -94,7 +94,7 @@ def test_small_scales_take_the_fast_presets_there_are() -> None:
     assert labels[: len(SYSTEMS)] == [f"{title}, Tetrominoes" for title in SYSTEMS.values()]
     assert "Slot Attention, Multi-dSprites" in labels
     (one,) = find("figure-9").runs("cpu")
-    assert one.config == PRESETS["efficient-morl/tetrominoes-fast"]
+    assert one.config == PRESETS["efficient-morl/clevr6-fast"]
 
 
 def test_every_ablation_of_the_paper_on_tetrominoes_is_a_row_of_ours() -> None:
@@ -105,9 +105,9 @@ def test_every_ablation_of_the_paper_on_tetrominoes_is_a_row_of_ours() -> None:
 
 
 def test_dotted_changes_reach_groups_within_groups() -> None:
-    run = changed(PRESETS[TINY], {"model.geco.target": "auto", "train.steps": 3})
-    assert (run.model.geco.target, run.train.steps) == ("auto", 3)
-    assert run.model.geco.rate == PRESETS[TINY].model.geco.rate
+    run = changed(PRESETS[TINY], {"model.objective.geco.target": "auto", "train.steps": 3})
+    assert (run.model.objective.geco.target, run.train.steps) == ("auto", 3)
+    assert run.model.objective.geco.rate == PRESETS[TINY].model.objective.geco.rate
 
 
 def test_experiments_train_measure_and_draw(tmp_path: Path) -> None:

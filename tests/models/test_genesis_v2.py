@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from helpers import always, varied
 from torch.distributions import Normal, kl_divergence
 
 from emorl.errors import UserError
@@ -16,6 +15,7 @@ from emorl.models.parts import DecoderConfig
 from emorl.nn.position import coordinate_grid
 from emorl.probability import Noise, noise_per_image
 from emorl.runs.presets import PRESETS
+from helpers import always, varied
 
 F64 = torch.float64
 

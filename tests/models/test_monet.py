@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from helpers import always
 from torch.distributions import Categorical, Normal, kl_divergence
 
 from emorl.errors import UserError
@@ -17,6 +16,7 @@ from emorl.nn.stick_breaking import recursive_stick_breaking, stick_breaking
 from emorl.nn.unet import UNet
 from emorl.probability import mask_kl, mixture_nll
 from emorl.runs.presets import PRESETS
+from helpers import always
 
 F64 = torch.float64
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from helpers import always
 
 from emorl.errors import UserError
 from emorl.models import build
@@ -14,6 +13,7 @@ from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.models.slot_attention import SlotAttention, SlotAttentionConfig
 from emorl.models.slot_mlp import SlotMLP, SlotMLPConfig
 from emorl.runs.presets import PRESETS
+from helpers import always
 
 
 def parameters(name: str) -> int:

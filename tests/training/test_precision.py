@@ -9,6 +9,7 @@ import torch
 
 from emorl.errors import UserError
 from emorl.models import MODELS, build
+from emorl.probability import Noise
 from emorl.runs.directory import read_metrics
 from emorl.runs.presets import PRESETS
 from emorl.training import trainer
@@ -23,7 +24,7 @@ def test_bf16_keeps_losses_in_full_precision(kind: str) -> None:
     found = []
     for precision in ("32-true", "bf16-mixed"):
         torch.manual_seed(1)
-        loss, terms = trainer.Objective(model, precision)(x, None)
+        loss, terms = trainer.Objective(model, precision, Noise())(x, None)
         model.zero_grad()
         loss.backward()
         assert not [name for name, term in {"loss": loss, **terms}.items() if term.dtype == torch.bfloat16]

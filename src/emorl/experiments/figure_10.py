@@ -13,8 +13,8 @@ from emorl.evaluation.cost import Pass, costs, parameters, peak_memory, refines_
 from emorl.evaluation.metrics import Metric
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Row
-from emorl.geco import GecoConfig
 from emorl.models import build
+from emorl.models.efficient_morl import EfficientMORLConfig
 from emorl.plots.lines import cost_chart
 from emorl.plots.style import save_chart
 from emorl.report.published import SYSTEMS
@@ -91,9 +91,10 @@ def configuration(name: str) -> Any:
 
 def resized(config: Any, size: int) -> Any:
     """The same model for images of another size."""
-    if isinstance(getattr(config, "geco", None), GecoConfig):
-        # Its target was for the old size; out of reach or not, a pass costs the same.
-        config = replace(config, geco=replace(config.geco, allow_unreachable=True))
+    if isinstance(config, EfficientMORLConfig):
+        # GECO's target was for the old size; out of reach or not, a pass costs the same.
+        geco = replace(config.objective.geco, allow_unreachable=True)
+        config = replace(config, objective=replace(config.objective, geco=geco))
     return replace(config, image_size=size)
 
 

@@ -43,9 +43,8 @@ class Result:
     stamp: Mapping[str, Any] = field(default_factory=lambda: BEFORE_PROVENANCE)
     scale: str = "cpu"
     settings: Mapping[str, Any] = field(default_factory=dict)  # what else it depends on
-    outdated: str = (
-        ""  # why it stays although its settings are no longer today's; empty: it claims to be current
-    )
+    # Why it stays although its settings are no longer today's; empty: it claims to be current.
+    outdated: str = ""
 
     @staticmethod
     def read(path: Path) -> Result:
