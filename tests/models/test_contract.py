@@ -190,6 +190,21 @@ def test_weights_round_trip(config: object, model: Model, x: torch.Tensor, tmp_p
     assert torch.equal(one.masks, other.decompose(x).masks)
 
 
+def test_half_precision_trains(model: Model, x: torch.Tensor) -> None:
+    """Convolutions and products in bf16; losses, likelihoods and answers in 32 bits, and not far from all in 32 bits."""
+    noise = scene_noise(0, range(4))
+    with torch.autocast("cpu", torch.bfloat16):
+        outcome = model(x, noise=noise)
+    outcome.loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+    expected = model(x, noise=scene_noise(0, range(4))).loss
+    assert outcome.loss.dtype.itemsize >= 4
+    masks = outcome.steps[-1].masks
+    torch.testing.assert_close(masks.sum(dim=1), torch.ones_like(masks[:, 0]))
+    assert masks.dtype == torch.float32
+    torch.testing.assert_close(outcome.loss, expected, rtol=0.1, atol=0.05)
+
+
 def test_decode_renders_slots_and_edited_slots(model: Model, x: torch.Tensor) -> None:
     whole = model.decompose(x)
     same = model.decode(whole.slots)
