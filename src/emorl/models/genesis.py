@@ -23,7 +23,7 @@ from emorl.nn.decoder import SpatialBroadcastDecoder
 from emorl.nn.gated import GatedDecoder, GatedEncoder, Norm
 from emorl.nn.mlp import mlp
 from emorl.nn.stick_breaking import stick_breaking
-from emorl.probability import LIKELIHOODS, Gaussian, Noise, as_float32
+from emorl.probability import LIKELIHOODS, Gaussian, Noise
 from emorl.types import Decomposition, Outcome
 
 
@@ -147,7 +147,7 @@ class Genesis(Model):
         if shares.shape[1] == 0:  # one slot
             size = self.config.image_size
             return z_m.new_zeros(len(z_m), 1, 1, size, size)
-        logits = as_float32(self.mask_decoder(shares.flatten(0, 1), learn=learn))
+        logits = self.mask_decoder(shares.flatten(0, 1), learn=learn)
         return stick_breaking(logits.unflatten(0, shares.shape[:2]))
 
     @property
