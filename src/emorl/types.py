@@ -25,6 +25,7 @@ class Scene:
 
     @staticmethod
     def stack(scenes: Sequence[Scene]) -> Scene:
+        """Makes a batch of single scenes."""
         full = [scene.segmentation_full for scene in scenes if scene.segmentation_full is not None]
         return Scene(
             torch.stack([scene.image for scene in scenes]),
@@ -34,6 +35,7 @@ class Scene:
         )
 
     def to(self, device: torch.device) -> Scene:
+        """The same on another device."""
         factors = {name: factor.to(device) for name, factor in self.factors.items()}
         full = None if self.segmentation_full is None else self.segmentation_full.to(device)
         return Scene(self.image.to(device), self.segmentation.to(device), factors, full)
@@ -68,8 +70,8 @@ class Decomposition:
         """The same with masks and components of another size, interpolated; masks still sum to one."""
 
         def resize(t: Tensor) -> Tensor:
-            flat: Tensor = F.interpolate(t.flatten(0, 1), size=(size, size), mode="bilinear", antialias=True)
-            return flat.unflatten(0, t.shape[:2])
+            flat = F.interpolate(t.flatten(0, 1), size=(size, size), mode="bilinear", antialias=True)
+            return flat.reshape(*t.shape[:3], size, size)
 
         return replace(self, masks=resize(self.masks), components=resize(self.components))
 
@@ -89,6 +91,7 @@ class Decomposition:
         )
 
     def detach(self) -> Decomposition:
+        """The same without a graph."""
         attention = None if self.attention is None else self.attention.detach()
         return replace(
             self,

@@ -191,7 +191,7 @@ def test_weights_round_trip(config: object, model: Model, x: torch.Tensor, tmp_p
 
 
 def test_half_precision_trains(model: Model, x: torch.Tensor) -> None:
-    """Convolutions and products in bf16; losses, likelihoods and answers in 32 bits, and not far from all in 32 bits."""
+    """Convolutions and products in bf16, losses and answers in 32 bits: not far from what 32 bits give."""
     noise = scene_noise(0, range(4))
     with torch.autocast("cpu", torch.bfloat16):
         outcome = model(x, noise=noise)

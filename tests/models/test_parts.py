@@ -78,7 +78,9 @@ def gradients(model: Model, draws: list[Tensor], **budget: int) -> list[Tensor]:
     return [loss.detach(), *(torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters())]
 
 
-def assert_no_bias(module: Any, whole: Model, sparse: Model, monkeypatch: pytest.MonkeyPatch, **budget: int) -> None:
+def assert_no_bias(
+    module: Any, whole: Model, sparse: Model, monkeypatch: pytest.MonkeyPatch, **budget: int
+) -> None:
     """The gradient on all pixels is the mean of those on lattices."""
     sparse.load_state_dict(whole.state_dict())
     noise, draws = recorded()
@@ -111,7 +113,9 @@ def test_lattices_do_not_bias_autoencoders(kind: str, monkeypatch: pytest.Monkey
     assert_no_bias(slot_autoencoder, *models, monkeypatch)
 
 
-@pytest.mark.parametrize("config", [EFFICIENT, *AUTOENCODERS.values()], ids=lambda config: type(config).__name__)
+@pytest.mark.parametrize(
+    "config", [EFFICIENT, *AUTOENCODERS.values()], ids=lambda config: type(config).__name__
+)
 def test_every_decoding_of_a_training_pass_has_a_lattice_and_no_other(
     config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

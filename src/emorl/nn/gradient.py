@@ -38,6 +38,7 @@ class KnownGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, f: Loss, z: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
+        """Computes value and gradient at once and keeps the gradient alone."""
         with torch.enable_grad():
             leaf = z.detach().requires_grad_()
             values, *others = f(leaf)
@@ -50,4 +51,5 @@ class KnownGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, scale: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        """Scales the gradient that is known."""
         return None, *(scale * gradient for gradient in ctx.saved_tensors)
