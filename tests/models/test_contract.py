@@ -252,6 +252,14 @@ def test_the_pixels_decoder_paints_other_sizes(model: Model, x: torch.Tensor) ->
     assert (difference.abs().max() > 1e-3) == is_painted
 
 
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name.endswith("pixels")])
+def test_frames_of_the_pixels_decoder_start_in_the_middle(name: str) -> None:
+    """Whatever a model's own way to initialise weights is."""
+    frame = build(VARIANTS[name]).decoder.frame
+    assert (frame.bias == 0).all()
+    assert frame.weight.std().item() == pytest.approx(0.3 / frame.in_features**0.5, rel=0.4)
+
+
 def test_more_tries_explain_every_image_at_least_as_well(model: Model, x: torch.Tensor) -> None:
     def error(tries: int) -> torch.Tensor:
         return (model.decompose(x, tries=tries, seed=0).image - x).square().mean(dim=(1, 2, 3))
