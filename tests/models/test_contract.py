@@ -219,6 +219,9 @@ def test_samples_lie_around_the_means(model: Model, x: torch.Tensor) -> None:
     means, samples = (model.decompose(x, seed=1, sample=sample) for sample in (False, True))
     has_posterior = "kl" in model.terms
     assert torch.equal(means.components, samples.components) != has_posterior
+    K = model.config.num_slots
+    pairs = [(j, k) for j in range(K) for k in range(j)]
+    assert not any(torch.equal(means.slots[:, j], means.slots[:, k]) for j, k in pairs)
 
 
 @pytest.mark.parametrize("size", [20, 50])
