@@ -29,9 +29,10 @@ demo: install
 	@echo "To train to the end (about half an hour on two cores, can be stopped and resumed):"
 	@echo "  $(BIN)/emorl train efficient-morl/tetrominoes-fast --out runs/fast"
 
-# A finished run starts afresh; an interrupted one goes on where it stopped.
+# An interrupted run goes on where it stopped; a finished one stays, and is only scored again.
 learn: install
-	@if [ -e $(LEARN_DIR)/scores.json ]; then rm -r $(LEARN_DIR); fi
+	@if [ -e $(LEARN_DIR)/scores.json ]; then \
+		echo "$(LEARN_DIR) holds a trained run already. To watch another: make learn LEARN_DIR=runs/learn-again"; fi
 	@echo "Training EfficientMORL on Tetrominoes from scratch, without labels. About three minutes on two cores."
 	@$(BIN)/emorl train efficient-morl/tetrominoes-fast --out $(LEARN_DIR) --resume \
 		--train.steps $(LEARN_STEPS) --train.evaluate-every 200 --train.checkpoint-every 200

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from emorl.models.parts import DecoderConfig, EncoderConfig
-from emorl.presets import PRESETS
+from emorl.runs.presets import PRESETS
 from emorl.schedules import Schedule
 from helpers import varied
 

@@ -8,13 +8,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
-from emorl.data import DataConfig, open_dataset
-from emorl.presets import PRESETS
-from emorl.report.images import to_pixels
+from emorl.runs.presets import PRESETS
 from emorl.training.trainer import train
 
 TINY = "efficient-morl/tetrominoes-tiny"
@@ -28,14 +25,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture
-def photo(tmp_path: Path) -> Path:
-    Image.fromarray(to_pixels(open_dataset(DataConfig(), "test")[0].image)).save(tmp_path / "photo.png")
-    return tmp_path / "photo.png"
-
-
 def test_train_from_a_preset_then_from_its_config(tmp_path: Path, emorl: Callable) -> None:
-    options = ["--train.steps", 4, "--model.num-steps", 2, "--train.curriculum", 0, 2, 2, 1]
+    options = ["--train.steps", 4, "--model.num-steps", 2, "--train.num-steps", "2 2:1"]
     first = emorl("train", TINY, "--out", "a", *options)
     assert first.returncode == 0, first.stderr
     assert "step 4/4" in first.stderr
@@ -43,59 +34,12 @@ def test_train_from_a_preset_then_from_its_config(tmp_path: Path, emorl: Callabl
     assert "images/s" in first.stderr
     config = json.loads((tmp_path / "a" / "config.json").read_text())
     assert config["train"]["steps"] == 4
-    assert config["train"]["curriculum"] == [[0, 2], [2, 1]]
+    assert config["train"]["num_steps"] == "2 2:1"
     again = emorl("train", "a/config.json", "--out", "b")
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "a/weights.safetensors").read_bytes() == (
         tmp_path / "b/weights.safetensors"
     ).read_bytes()
-
-
-def test_evaluate_prints_json(run: Path, emorl: Callable) -> None:
-    options = ["--slots", 5, "--steps", 0, "--images", 6, "--seed", 3]
-    result = emorl("evaluate", run, "--json", *options)
-    assert result.returncode == 0, result.stderr
-    scores = json.loads(result.stdout)
-    assert {"ari", "mse", "nll", "kl_hierarchical", "kl_refined"} <= set(scores)
-    assert (scores["images"], scores["num_slots"], scores["num_steps"], scores["seed"]) == (6, 5, 0, 3)
-    saved = json.loads((run / "scores.json").read_text())
-    assert saved["ari"] == scores["ari"]
-    assert [len(values) for values in saved["per_image"]["ari"]] == [6]
-    assert json.loads(emorl("evaluate", run, "--json", *options).stdout) == scores  # the seed decides
-
-
-def test_evaluate_prints_a_table_and_draws(run: Path, tmp_path: Path, emorl: Callable) -> None:
-    result = emorl("evaluate", run, "--images", 3, "--picture", "pictures/scenes.png")
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines()[0].startswith("ari")
-    with Image.open(tmp_path / "pictures" / "scenes.png") as picture:
-        assert picture.width > 7 * 100  # image, reconstruction, segmentation, four slots
-        assert picture.height > 8 * 100
-
-
-def test_evaluate_measures_disentanglement(emorl: Callable) -> None:
-    options = ["--images", 100, "--dci", "fast", "--json"]
-    scores = json.loads(emorl("evaluate", "efficient-morl/tetrominoes", *options).stdout)
-    assert 0 < scores["dci_disentanglement"] < 1
-    assert scores["dci_objects"] > 200
-    assert 0 < scores["ari"] <= 1
-
-
-def test_decompose_writes_panels_and_numbers(run: Path, photo: Path, tmp_path: Path, emorl: Callable) -> None:
-    (tmp_path / "other").mkdir()
-    twin = tmp_path / "other" / "photo.png"
-    twin.write_bytes(photo.read_bytes())
-    result = emorl("decompose", run, photo, twin, "--out", "parts", "--slots", 5)
-    assert result.returncode == 0, result.stderr
-    names = sorted(path.name for path in (tmp_path / "parts").iterdir())
-    assert names == ["photo-1.npz", "photo-1.png", "photo.npz", "photo.png"]
-    arrays = np.load(tmp_path / "parts" / "photo.npz")
-    assert arrays["masks"].shape == (5, 1, 35, 35)
-    assert arrays["components"].shape == (5, 3, 35, 35)
-    assert arrays["slots"].shape == (5, 8)
-    assert arrays["image"].shape == (3, 35, 35)
-    assert arrays["segmentation"].shape == (35, 35)
-    assert np.array_equal(arrays["masks"], np.load(tmp_path / "parts" / "photo-1.npz")["masks"])
 
 
 def test_data_preview_and_store(tmp_path: Path, emorl: Callable) -> None:
@@ -151,12 +95,12 @@ def test_help_is_worth_reading(arguments: list[str], emorl: Callable) -> None:
         (["train", "--out", "r", TINY], "Name the preset first"),
         (["train", TINY, "--out", "r", "--train.steps", "0"], "train.steps must be at least 1"),
         (["train", TINY, "--out", "r", "--data.name", "cats"], "There is no data set 'cats'"),
-        (["train", TINY, "--out", "r", "--model.geco.target", "-4500"], "cannot be reached"),
+        (["train", TINY, "--out", "r", "--model.objective.geco.target", "-4500"], "cannot be reached"),
         (["train", TINY, "--out", "RUN"], "holds a run already"),
         (["evaluate", "absent"], "There is no run directory and no released model 'absent'"),
         (["evaluate", "."], "is not a run directory"),
         (["evaluate", "RUN", "--slots", "0"], "number of slots must be at least 1"),
-        (["evaluate", "RUN", "--steps", "-1"], "refinement steps must be at least 0"),
+        (["evaluate", "RUN", "--steps", "-1"], "number of steps must be at least 0"),
         (["evaluate", "RUN", "--images", "0"], "At least one image"),
         (["decompose", "RUN", "absent.png", "--out", "o"], "Cannot read absent.png: No such file"),
         (["decompose", "RUN", "broken.json", "--out", "o"], "Cannot read broken.json: it is not an image"),

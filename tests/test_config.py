@@ -11,9 +11,9 @@ import pytest
 
 from emorl.errors import UserError
 from emorl.models.efficient_morl import ObjectiveConfig
-from emorl.presets import PRESETS
+from emorl.runs.config import RunConfig, TrainConfig
+from emorl.runs.presets import PRESETS
 from emorl.schedules import Schedule
-from emorl.training.run import RunConfig, TrainConfig
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -12,8 +12,8 @@ from PIL import Image
 
 from emorl.cli import main
 from emorl.data import DataConfig, open_dataset
-from emorl.presets import PRESETS
-from emorl.report.images import to_pixels
+from emorl.plots.pictures import to_pixels
+from emorl.runs.presets import PRESETS
 from emorl.training.trainer import train
 
 SYSTEMS = sorted({name.split("/")[0] for name in PRESETS})
@@ -23,7 +23,7 @@ SYSTEMS = sorted({name.split("/")[0] for name in PRESETS})
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     directory = tmp_path_factory.mktemp("runs") / request.param
     preset = PRESETS[f"{request.param}/tetrominoes-tiny"]
-    train(replace(preset, train=replace(preset.train, steps=4, evaluate_every=2, warm_up=1)), directory)
+    train(replace(preset, train=replace(preset.train, steps=4, evaluate_every=2)), directory)
     return directory
 
 
@@ -69,7 +69,7 @@ def test_report_of_models_with_different_scores(kinds: tuple[str, str], tmp_path
     for kind in kinds:
         preset = PRESETS[f"{kind}/tetrominoes-tiny"]
         directory = tmp_path / f"{kind}--with-a-long-name-that-ends-alike" / "seed-0"
-        train(replace(preset, train=replace(preset.train, steps=2, warm_up=1)), directory)
+        train(replace(preset, train=replace(preset.train, steps=2)), directory)
     page = tmp_path / "report.html"
     command("report", *tmp_path.glob("*/seed-0"), "--out", page, "--quick", "--images", 2)
     text = page.read_text(encoding="utf-8")

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from emorl.data import DataConfig, open_dataset
-from emorl.data.folder import FolderScenes
+from emorl.data.folder import FolderScenes, damaged_pictures, split_by_name
 from emorl.data.images import fit, read_ids, read_pixels
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.models import build
-from emorl.presets import PRESETS
+from emorl.runs.presets import PRESETS
 
 RED = (200, 30, 20)
 
@@ -205,3 +205,97 @@ def test_a_folder_trains_with_one_command(photos: Path, tmp_path: Path, emorl: C
     assert "ARI" not in result.stderr
     assert "MSE" in result.stderr
     assert emorl("evaluate", "runs/efficient-morl-folder").returncode == 0
+
+
+def test_a_picture_added_makes_no_training_picture_a_test_picture(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for trial in range(60):
+        names = [f"{name}.png" for name in rng.choice(10**6, int(rng.integers(4, 400)), replace=False)]
+        cut = int(rng.integers(3, len(names)))
+        before, after = split_of(names[:cut], trial), split_of(names, trial)
+        assert not before["train"] & (after["test"] | after["validation"])
+        assert set.union(*after.values()) == set(names)
+
+
+def test_a_picture_removed_changes_no_other_one(tmp_path: Path) -> None:
+    names = [f"{number}.png" for number in range(300)]
+    before, after = split_of(names, 0), split_of(names[30:], 0)
+    assert all(after[split] == before[split] - set(names[:30]) for split in before)
+
+
+def split_of(names: list[str], seed: int) -> dict[str, set[str]]:
+    return {split: set(found) for split, found in split_by_name(names, Path("x"), seed=seed).items()}
+
+
+def test_a_tenth_is_held_out_and_320_at_most() -> None:
+    sizes = {split: len(found) for split, found in split_of([f"{n}.jpg" for n in range(2000)], 0).items()}
+    assert all(160 < sizes[split] < 240 for split in ("test", "validation"))
+    sizes = {split: len(found) for split, found in split_of([f"{n}.jpg" for n in range(6000)], 0).items()}
+    assert sizes == {"train": 5360, "test": 320, "validation": 320}
+
+
+def test_a_split_knows_the_names_of_its_pictures(photos: Path) -> None:
+    config = DataConfig("folder", path=str(photos), image_size=16)
+    names = [name for split in ("train", "test", "validation") for name in open_dataset(config, split).names]
+    assert sorted(names) == sorted(f"{'cats/' if number % 2 else ''}{number}.png" for number in range(12))
+
+
+@pytest.mark.parametrize("suffix", [".bmp", ".tif", ".tiff", ".gif", ".webp", ".JPG"])
+def test_every_format_is_read_from_a_folder(suffix: str, tmp_path: Path) -> None:
+    for number in range(12):
+        save(tmp_path / f"{number}{suffix}", Image.new("RGB", (16, 16), RED))
+    scene = FolderScenes(tmp_path, size=16).arrays(0)
+    assert abs(scene["image"].astype(int) - RED).max() <= 3
+    assert damaged_pictures(tmp_path) == []
+
+
+def test_only_the_formats_we_name_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow gives EPS to Ghostscript, whatever the file is called."""
+
+    def ghostscript(*_: object, **__: object) -> None:
+        raise AssertionError("started a program")
+
+    monkeypatch.setattr("subprocess.check_call", ghostscript)
+    path = tmp_path / "a.png"
+    Image.new("RGB", (4, 4), RED).save(path, format="EPS")
+    with pytest.raises(UserError, match="it is not an image"):
+        read_pixels(path)
+    Image.new("RGB", (4, 4), RED).save(path, format="PPM")
+    with pytest.raises(UserError, match="it is not an image"):
+        read_pixels(path)
+
+
+def test_damaged_pictures_are_found_before_they_are_needed(photos: Path) -> None:
+    assert damaged_pictures(photos) == []
+    noise = Image.effect_noise((200, 200), 90).convert("RGB")
+    names = ["cut.bmp", "cut.gif", "cut.jpg", "cut.png", "cut.tif", "cut.webp"]
+    for name in names:
+        path = save(photos / name, noise)
+        path.write_bytes(path.read_bytes()[: path.stat().st_size * 3 // 4])
+    os.mkfifo(photos / "pipe.png")
+    found = dict(damaged_pictures(photos))
+    assert sorted(found) == [*names, "pipe.png"]
+    assert found["pipe.png"] == "it is a pipe, not a file"
+
+
+def test_masks_are_looked_at_with_their_pictures(photos: Path) -> None:
+    names = FolderScenes(photos, size=16).names
+    for name in names[2:]:
+        with Image.open(photos / name) as image:
+            save(photos / "masks" / name, Image.new("L", image.size))
+    save(photos / "masks" / names[0], Image.new("L", (9, 9)))
+    found = dict(damaged_pictures(photos))
+    assert set(found) == {f"masks/{names[0]}", f"masks/{names[1]}"}
+    assert "9x9; its image is 50x" in found[f"masks/{names[0]}"]
+    turned = Image.new("RGB", (48, 24), RED)
+    exif = turned.getexif()
+    exif[0x0112] = 6  # on its side
+    save(photos / "turned.jpg", turned, exif=exif)
+    save(photos / "masks" / "turned.png", Image.new("L", (24, 48)))
+    assert len(damaged_pictures(photos)) == 2
+
+
+def test_floating_point_pictures_are_refused(tmp_path: Path) -> None:
+    path = save(tmp_path / "f.tif", Image.fromarray(np.full((4, 4), 0.5, dtype=np.float32)))
+    with pytest.raises(UserError, match="floating-point"):
+        read_pixels(path)

@@ -15,7 +15,7 @@ from emorl.geco import AutoGeco, Geco, GecoConfig
 from emorl.models import build
 from emorl.models.efficient_morl import EfficientMORLConfig, ObjectiveConfig
 from emorl.models.parts import DecoderConfig, EncoderConfig
-from emorl.presets import PRESETS
+from emorl.runs.presets import PRESETS
 
 VARIANCE = torch.tensor(0.05)
 TETROMINOES = {"elements": 3 * 35 * 35, "sigma": 0.3}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
 import struct
+import tracemalloc
+import zlib
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,64 +18,13 @@ from hypothesis import strategies as st
 
 from conftest import SHARED
 from emorl.data import DataConfig, open_dataset
-from emorl.data.published import LAYOUTS, convert
+from emorl.data.published import convert
 from emorl.data.sprites import MultiDSprites
 from emorl.data.stored import StoredScenes
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.data.tfrecord import LARGEST, masked_crc, parse_example, records
 from emorl.errors import UserError
-
-
-def varint(value: int) -> bytes:
-    out = b""
-    while value > 127:
-        out, value = out + bytes([value & 127 | 128]), value >> 7
-    return out + bytes([value])
-
-
-def message(number: int, content: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + varint(len(content)) + content
-
-
-def encode(features: dict[str, np.ndarray]) -> bytes:
-    """A tf.train.Example as DeepMind wrote it: floats packed, bytes one by one."""
-    entries = b""
-    for name, values in features.items():
-        if values.dtype == np.uint8:
-            triples = np.empty((values.size, 3), dtype=np.uint8)
-            triples[:] = 0x0A, 1, 0
-            triples[:, 2] = values.reshape(-1)
-            value = message(1, triples.tobytes())
-        else:
-            value = message(2, message(1, values.astype("<f4").tobytes()))
-        entries += message(1, message(1, name.encode()) + message(2, value))
-    return message(1, entries)
-
-
-def framed(payload: bytes) -> bytes:
-    length = struct.pack("<Q", len(payload))
-    return length + struct.pack("<I", masked_crc(length)) + payload + struct.pack("<I", masked_crc(payload))
-
-
-def write(path: Path, payloads: list[bytes], *, compress: bool = True) -> Path:
-    content = b"".join(map(framed, payloads))
-    path.write_bytes(gzip.compress(content) if compress else content)
-    return path
-
-
-def published(scene: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
-    """Features of a scene in the layout of the published set `name`; entity 0 is the background."""
-    layout = LAYOUTS[name]
-    masks = (np.arange(layout.entities)[:, None, None] == scene["segmentation"]).astype(np.uint8) * 255
-    masks = masks[..., None]
-    image = scene["image"][..., : layout.image[2]]
-    features = {"image": image, "mask": masks.transpose(1, 2, 0, 3) if layout.masks_last else masks}
-    for factor in layout.factors:
-        values = np.nan_to_num(scene[factor])
-        background = np.ones_like(values[:1]) if factor == "visibility" else np.zeros_like(values[:1])
-        features[factor] = np.concatenate([background, values])
-    return features
-
+from published_files import encode, framed, message, published, write
 
 GENERATED = {
     "tetrominoes": Tetrominoes(seed=5, length=6),
@@ -294,3 +246,143 @@ def test_any_payload_is_parsed_or_refused(payload: bytes) -> None:
 
 def test_the_limit_leaves_room_for_every_published_record() -> None:
     assert LARGEST > 3 * (240 * 320 * 3 + 11 * 240 * 320)
+
+
+def refusal(path: Path, out: Path, name: str = "tetrominoes") -> str:
+    """The one line that a conversion which fails ends in; nothing is left of it."""
+    with pytest.raises(UserError) as caught:
+        convert(path, name, out)
+    assert not out.exists()
+    assert not out.with_name(out.name + ".partial").exists()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+TETROMINO = published(GENERATED["tetrominoes"].arrays(0), "tetrominoes")
+
+
+def test_numbers_of_any_kind_are_images_if_they_are_bytes(tmp_path: Path) -> None:
+    as_floats = TETROMINO | {"image": TETROMINO["image"].astype(np.float32)}
+    path = write(tmp_path / "x", [encode(as_floats), SCENE])
+    assert convert(path, "tetrominoes", tmp_path / "out") == 2
+    scenes = StoredScenes(tmp_path / "out")
+    assert scenes.arrays(0)["image"].dtype == np.uint8
+    np.testing.assert_array_equal(scenes.arrays(0)["image"], scenes.arrays(1)["image"])
+    for wrong in (as_floats["image"] / 255 + 0.1, as_floats["image"] * np.nan, as_floats["image"] - 1,
+                  as_floats["image"] + 256):  # fmt: skip
+        path = write(tmp_path / "y", [encode(TETROMINO | {"image": wrong.astype(np.float32)})])
+        assert "record 0: its feature 'image' holds float32 that are not whole" in refusal(
+            path, tmp_path / "b"
+        )
+    for dtype in (np.int64, np.float64, np.uint16):
+        scene = TETROMINO | {"image": TETROMINO["image"].astype(dtype)}
+        h5 = write_h5(tmp_path / f"{dtype.__name__}.h5", {"train": [scene]}, factors=False)
+        assert convert(h5, "tetrominoes", tmp_path / dtype.__name__) == 1
+        assert StoredScenes(tmp_path / dtype.__name__).arrays(0)["image"].dtype == np.uint8
+
+
+@pytest.mark.parametrize("factor", ["x", "color", "visibility", "shape"])
+def test_a_wrong_number_of_values_is_an_error_and_not_a_shift(factor: str, tmp_path: Path) -> None:
+    for wrong in (
+        np.repeat(TETROMINO[factor], 2, axis=0),
+        TETROMINO[factor][:1],
+        TETROMINO[factor].reshape(-1)[:-1],
+    ):
+        path = write(tmp_path / "x", [SCENE, encode(TETROMINO | {factor: wrong})])
+        assert f"record 1: its feature '{factor}' has {wrong.size} values" in refusal(path, tmp_path / "out")
+    for wrong in (TETROMINO[factor] * np.nan, TETROMINO[factor] + np.inf):
+        path = write(tmp_path / "x", [encode(TETROMINO | {factor: wrong})])
+        assert f"'{factor}' holds what is not a finite number" in refusal(path, tmp_path / "out")
+
+
+def test_a_small_file_does_not_take_much_memory(tmp_path: Path) -> None:
+    """16 KB of gzip that stand for a list of eight million empty elements took 2.5 GB when they were kept."""
+    path = write(tmp_path / "x", [with_empty_elements(8_000_000)])
+    assert path.stat().st_size < 20_000
+    assert "beyond the" in refusal(path, tmp_path / "out")
+    payload = with_empty_elements(50_000)
+    tracemalloc.start()
+    try:
+        assert parse_example(payload)["image"].size == 0
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def with_empty_elements(count: int) -> bytes:
+    return message(1, message(1, message(1, b"image") + message(2, message(1, b"\x0a\x00" * count))))
+
+
+def h5_file(path: Path, **arrays: object) -> Path:
+    with h5py.File(path, "w") as file:
+        for name, values in arrays.items():
+            file[f"train/{name}"] = values
+    return path
+
+
+def test_h5_files_that_are_not_what_they_should_be(tmp_path: Path) -> None:
+    images = np.zeros((3, 35, 35, 3), dtype=np.uint8)
+    masks = np.zeros((3, 4, 35, 35, 1), dtype=np.uint8)
+    masks[:, 0] = 1
+    out = tmp_path / "out"
+    other = h5_file(tmp_path / "other.h5", imgs=images, masks=masks)
+    assert convert(other, "tetrominoes", tmp_path / "fine") == 3
+    wrong: dict[str, tuple[dict[str, object], str]] = {
+        "fewer masks": ({"imgs": images, "masks": masks[:2]}, "3 imgs, 2 masks"),
+        "scalars": ({"imgs": 3, "masks": 4}, "not one row of numbers"),
+        "vectors": ({"imgs": np.zeros(3), "masks": np.zeros(3)}, "another data set"),
+        "text": ({"imgs": [b"a"], "masks": [b"b"]}, "not one row of numbers"),
+        "dangling link": ({"imgs": h5py.SoftLink("/nowhere"), "masks": masks}, "no array of this file"),
+        "other file": ({"imgs": h5py.ExternalLink(str(other), "train/imgs"), "masks": masks}, "no array of this file"),
+        "a group": ({"imgs/x": images, "masks": masks}, "no array of this file"),
+        "without images": ({"masks": masks}, "has no train/imgs"),
+    }  # fmt: skip
+    for kind, (arrays, words) in wrong.items():
+        assert words in refusal(h5_file(tmp_path / f"{kind}.h5", **arrays), out), kind
+    with h5py.File(tmp_path / "group.h5", "w") as file:
+        file["train"] = h5py.ExternalLink(str(other), "train")
+    assert "several groups; choose one with --group: none" in refusal(tmp_path / "group.h5", out)
+    (tmp_path / "pipe.h5").unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "pipe.h5")
+    assert "it is a pipe" in refusal(tmp_path / "pipe.h5", out)
+
+
+def test_h5_files_that_declare_or_unpack_to_gigabytes(tmp_path: Path) -> None:
+    path, out = tmp_path / "x.h5", tmp_path / "out"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("train/imgs", shape=(1, 80_000, 80_000, 3), dtype="u1")
+        file.create_dataset("train/masks", shape=(1, 4, 35, 35, 1), dtype="u1")
+    assert "more than 67108864 bytes" in refusal(path, out)
+    with h5py.File(path, "w") as file:
+        huge = (1000, 35, 35, 300)
+        file.create_dataset("train/imgs", shape=huge, dtype="u1", chunks=huge)
+        file.create_dataset("train/masks", shape=(1000, 4, 35, 35, 1), dtype="u1")
+    assert "in pieces of more than" in refusal(path, out)
+    packer = zlib.compressobj(9)
+    bomb = b"".join(packer.compress(bytes(2**24)) for _ in range(24)) + packer.flush()
+    with h5py.File(path, "w") as file:
+        options = {"shape": (2, 35, 35, 3), "dtype": "u1", "chunks": (1, 35, 35, 3), "compression": "gzip"}
+        images = file.create_dataset("train/imgs", **options)
+        images.id.write_direct_chunk((0, 0, 0, 0), bomb)
+        file["train/masks"] = np.zeros((2, 4, 35, 35, 1), dtype=np.uint8)
+    assert "unpacks to more than it should" in refusal(path, out)
+
+
+PACKED = [
+    {"compression": "gzip"},
+    {"compression": "lzf"},
+    {"compression": "gzip", "shuffle": True},
+    {"chunks": True},
+]
+
+
+@pytest.mark.parametrize("options", PACKED, ids=str)
+def test_packed_h5_files_are_read(options: dict[str, object], tmp_path: Path) -> None:
+    scenes = [published(GENERATED["tetrominoes"].arrays(index), "tetrominoes") for index in range(6)]
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        for name, feature in (("imgs", "image"), ("masks", "mask")):
+            file.create_dataset(
+                f"train/{name}", data=np.stack([scene[feature] for scene in scenes]), **options
+            )
+    assert convert(tmp_path / "x.h5", "tetrominoes", tmp_path / "out") == 6
+    np.testing.assert_array_equal(StoredScenes(tmp_path / "out").arrays(5)["image"], scenes[5]["image"])

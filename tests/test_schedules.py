@@ -36,9 +36,9 @@ def test_text_is_written_in_one_way(text: str | float, written: str) -> None:
     assert Schedule.parse(written) == schedule
 
 
-numbers = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-12)
-percentages = st.floats(0, 100)
-steps = st.one_of(st.integers(0, 10**9).map(float), st.floats(0, 1e12))
+numbers = st.floats(-1e9, 1e9, allow_subnormal=False).filter(lambda value: value == 0 or abs(value) > 1e-12)
+percentages = st.floats(0, 100, allow_subnormal=False)
+steps = st.one_of(st.integers(0, 10**9).map(float), st.floats(0, 1e12, allow_subnormal=False))
 
 
 @st.composite

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from emorl.data import DATASETS, DataConfig, open_dataset, stored
-from emorl.data.loading import ahead, batch_indices, endless, in_order
+from emorl.data.loading import batch_indices, endless, in_order, prefetch
 from emorl.data.stored import StoredScenes, store
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError
@@ -144,7 +144,7 @@ def test_in_order_covers_every_scene_once() -> None:
 def test_batches_made_ahead_are_the_same() -> None:
     scenes = open_dataset(DataConfig("tetrominoes"), "train")
     before = threading.active_count()
-    plain, early = endless(scenes, 4, seed=0, start=3), ahead(endless(scenes, 4, seed=0, start=3))
+    plain, early = endless(scenes, 4, seed=0, start=3), prefetch(endless(scenes, 4, seed=0, start=3))
     for _ in range(5):
         assert torch.equal(next(plain).image, next(early).image)
     early.close()
@@ -156,7 +156,7 @@ def test_a_problem_met_ahead_is_raised_in_its_turn() -> None:
         yield 1
         raise UserError("unreadable")
 
-    early = ahead(batches())
+    early = prefetch(batches())
     assert next(early) == 1
     with pytest.raises(UserError, match="unreadable"):
         next(early)

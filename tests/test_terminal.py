@@ -28,7 +28,7 @@ def test_training_shows_a_bar_on_a_terminal(tmp_path: Path) -> None:
     assert process.wait(timeout=120) == 0
     text = seen.decode(errors="replace")
     assert "20/20" in text
-    for word in ("ARI", "slots", "KL by layer", "refined by", "NLL weight"):
+    for word in ("ARI", "Slots used", "KL by layer", "refined by", "Weight of the NLL"):
         assert word in text
     assert "images/s" in text
     assert "0:00:" in text  # time left

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from emorl.types import Decomposition, Scene, best_of
+from emorl.models.base import best_of
+from emorl.types import Decomposition, Outcome, Scene
 
 
 def scene(value: float) -> Scene:
@@ -38,15 +39,17 @@ def parts(seed: int, *, size: int = 5, attention: bool = True) -> Decomposition:
 
 
 def test_each_image_gets_the_best_of_its_tries() -> None:
-    errors = torch.tensor([[0.3, 0.1], [0.2, 0.5]])  # (tries, images)
-    assert best_of(errors).tolist() == [1, 0]
     tries = [parts(0), parts(1)]
-    chosen = Decomposition.choose(tries, best_of(errors))
+    outcomes = [Outcome(torch.zeros(()), {"nll": torch.tensor([n, n + 10.0])}, (tries[n],)) for n in (0, 1)]
+    x = torch.stack([tries[1].image[0], tries[0].image[1]])  # the first image is what the second try painted
+    best = best_of(outcomes, x)
+    (chosen,) = best.steps
     for name in ("masks", "components", "slots", "attention"):
         assert torch.equal(getattr(chosen, name)[0], getattr(tries[1], name)[0])
         assert torch.equal(getattr(chosen, name)[1], getattr(tries[0], name)[1])
+    assert best.terms["nll"].tolist() == [1.0, 10.0]
     plain = [parts(0, attention=False), parts(1, attention=False)]
-    assert Decomposition.choose(plain, best_of(errors)).attention is None
+    assert Decomposition.choose(plain, torch.tensor([1, 0])).attention is None
 
 
 def test_other_sizes_keep_masks_a_partition_and_flat_pictures_flat() -> None:

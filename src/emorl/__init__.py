@@ -12,9 +12,9 @@ from emorl.errors import UserError
 from emorl.evaluation.evaluate import Scores, evaluate
 from emorl.models import MODELS, build
 from emorl.models.base import Model
-from emorl.presets import PRESETS
-from emorl.pretrained import load
-from emorl.training.run import RunConfig, TrainConfig
+from emorl.runs.config import RunConfig, TrainConfig
+from emorl.runs.presets import PRESETS
+from emorl.runs.run import Run, load
 from emorl.training.trainer import train
 from emorl.types import Decomposition, Outcome, Scene
 
@@ -28,6 +28,7 @@ __all__ = [
     "Decomposition",
     "Model",
     "Outcome",
+    "Run",
     "RunConfig",
     "Scene",
     "Scores",

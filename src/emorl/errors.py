@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
+
+LARGEST_SEED = 2**64 - 1  # what PyTorch's generators take
 
 
 class UserError(Exception):
@@ -12,15 +15,60 @@ class UserError(Exception):
     The command line prints it in one line, without a traceback.
     """
 
+    def message(self) -> str:
+        return super().__str__()
+
+    def __str__(self) -> str:
+        """One line, whatever it quotes: names of files and messages of libraries may hold anything."""
+        text = self.message()
+        return text if text.isprintable() else "".join(map(printable, " ".join(text.split())))
+
+
+class Unreadable(UserError):
+    """A file that cannot be read: made from its path and the reason, which stays available."""
+
+    def message(self) -> str:
+        return f"Cannot read {self.args[0]}: {self.reason}."
+
+    @property
+    def reason(self) -> str:
+        return str(self.args[1])
+
+
+def printable(letter: str) -> str:
+    """Keeps letters, and names that are not UTF-8; escapes what would move a terminal's cursor."""
+    return letter if letter.isprintable() or "\udc80" <= letter <= "\udcff" else ascii(letter)[1:-1]
+
 
 def check_numbers(group: str, config: object, *, positive: Iterable[str] = (), **least: int) -> None:
-    """Raises UserError unless the fields of `config` reach their `least` values and the `positive` ones exceed 0."""
+    """Raises UserError unless the fields of `config` reach their `least` values and the `positive` ones exceed 0.
+
+    Infinity and NaN are never right.
+    """
+    for name in (*least, *positive):
+        value = getattr(config, name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"{group}.{name} must be a finite number, not {value}.")
     for name, minimum in least.items():
         if getattr(config, name) < minimum:
             raise UserError(f"{group}.{name} must be at least {minimum}, not {getattr(config, name)}.")
     for name in positive:
         if not getattr(config, name) > 0:
             raise UserError(f"{group}.{name} must be more than 0, not {getattr(config, name)}.")
+
+
+def check_range(name: str, value: int, least: int, most: int) -> int:
+    """Returns `value`, or raises UserError with the `name` of the setting that holds it."""
+    if value < least:
+        raise UserError(f"{name} must be at least {least}, not {value}.")
+    if value > most:
+        raise UserError(f"{name} must be at most {most}, not {value}.")
+    return value
+
+
+def check_seed(name: str, value: int) -> int:
+    """Returns a seed that every generator takes."""
+    return check_range(name, value, 0, LARGEST_SEED)
 
 
 def nearest(name: str, options: Iterable[str]) -> str:

@@ -1,29 +1,117 @@
-"""Writing files so that a crash leaves the old one or the new one, never half of it."""
+"""Reading files that may be anything, and writing them so that a crash leaves the old one or the new one."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import secrets
+import stat
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from emorl.errors import UserError
+from emorl.errors import Unreadable, UserError
+
+LARGEST_JSON = 64 * 2**20  # bytes; the longest ones we write, lists of file names, have a few
+ABANDONED = 3600  # seconds after which a temporary file belongs to a process that was killed
+
+KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_regular(path: Path, *, largest: int | None = None) -> BinaryIO:
+    """Opens a file for reading. What is no regular file, or has more bytes than `largest`, raises UserError at once.
+
+    A pipe would wait for a writer for ever, and a device may do anything when it is opened; so both are looked at
+    before, and again when open, in case that another file has taken its place.
+    """
+    try:
+        check_regular(path, os.stat(path))
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        file = os.fdopen(os.open(path, flags), "rb")
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        raise Unreadable(path, cause(error)) from None
+    try:
+        found = os.fstat(file.fileno())
+        check_regular(path, found)
+        if largest is not None and found.st_size > largest:
+            raise Unreadable(path, f"it has {found.st_size} bytes, and {largest} are the limit")
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def check_regular(path: Path, found: os.stat_result) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise Unreadable(path, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(found.st_mode):
+        kind = KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        raise Unreadable(path, f"it is {kind}, not a file")
+
+
+def read_bytes(path: Path, *, largest: int) -> bytes:
+    """Returns what is in a regular file of at most `largest` bytes."""
+    with open_regular(path, largest=largest) as file:
+        try:
+            return file.read(largest)
+        except OSError as error:
+            raise Unreadable(path, cause(error)) from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads a JSON object, or raises UserError naming the file and what is wrong with it."""
+    try:
+        values = json.loads(read_bytes(path, largest=LARGEST_JSON))
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON: {error}.") from None
+    except RecursionError:
+        raise UserError(f"{path} is not JSON that can be read: it is nested too deeply.") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path} must hold a JSON object, not a {type(values).__name__}.")
+    return values
 
 
 def write_bytes(path: Path, content: bytes, *, check: Callable[[Path], None] = lambda path: None) -> None:
     """Writes at once or not at all; `check` looks at the new file before it takes its place."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = temporary_name(path)
     try:
-        with open(temporary, "wb") as file:
+        remove_abandoned(path)
+        with open(temporary, "xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         check(temporary)
         os.replace(temporary, path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UserError(f"Cannot write {path}: {error.strerror}. What was saved before is intact.") from None
+        raise UserError(f"Cannot write {path}: {cause(error)}. What was saved before is intact.") from None
+    finally:
+        with suppress(
+            OSError
+        ):  # gone already if all went well; where nothing can be written, nothing is left
+            temporary.unlink()
+
+
+def temporary_name(path: Path) -> Path:
+    """A name beside `path` that no other process uses, not even one of the same number on another machine."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def remove_abandoned(path: Path) -> None:
+    """Deletes what processes that were killed while they wrote `path` have left."""
+    with suppress(OSError):  # a folder that may not be listed can be written all the same
+        for name in os.listdir(path.parent):
+            if name.startswith(f".{path.name}.") and name.endswith(".tmp"):
+                left = path.parent / name
+                if left.stat().st_mtime < time.time() - ABANDONED:
+                    left.unlink()
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -34,4 +122,9 @@ def make_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"Cannot make the folder {directory}: {error.strerror}.") from None
+        raise UserError(f"Cannot make the folder {directory}: {cause(error)}.") from None
+
+
+def cause(error: Exception) -> str:
+    """What went wrong, in the words of the operating system if it has any."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

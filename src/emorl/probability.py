@@ -35,7 +35,12 @@ def scene_noise(seed: int, scenes: Sequence[int], *, means: bool = False) -> Noi
 
     `scenes` are the numbers of the scenes in the batch, in its order.
     """
-    return noise_per_image([seed * 1_000_003 + scene for scene in scenes], means=means)
+    return noise_per_image(scene_seeds(seed, scenes), means=means)
+
+
+def scene_seeds(seed: int, scenes: Sequence[int]) -> list[int]:
+    """One seed for each scene, different for every pair of `seed` and scene."""
+    return [seed * 1_000_003 + scene for scene in scenes]
 
 
 def noise_per_image(seeds: Sequence[int], *, means: bool = False) -> Noise:

@@ -70,8 +70,8 @@ class Decomposition:
         """The same with masks and components of another size, interpolated; masks still sum to one."""
 
         def resize(t: Tensor) -> Tensor:
-            flat = F.interpolate(t.flatten(0, 1), size=(size, size), mode="bilinear", antialias=True)
-            return flat.reshape(*t.shape[:3], size, size)
+            flat: Tensor = F.interpolate(t.flatten(0, 1), size=(size, size), mode="bilinear", antialias=True)
+            return flat.reshape(*t.shape[:-2], size, size)
 
         return replace(self, masks=resize(self.masks), components=resize(self.components))
 
@@ -100,11 +100,6 @@ class Decomposition:
             slots=self.slots.detach(),
             attention=attention,
         )
-
-
-def best_of(errors: Tensor) -> Tensor:
-    """Of several tries, the one with the smallest error for each image; `errors` is (tries, B). Returns (B,)."""
-    return errors.argmin(dim=0)
 
 
 @dataclass(frozen=True)

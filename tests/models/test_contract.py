@@ -18,8 +18,8 @@ from emorl.models.base import Model
 from emorl.models.monet import MONet
 from emorl.models.parts import DecoderConfig
 from emorl.nn.pixels import PixelDecoder
-from emorl.presets import PRESETS
 from emorl.probability import scene_noise
+from emorl.runs.presets import PRESETS
 from emorl.types import Scene
 from helpers import varied
 

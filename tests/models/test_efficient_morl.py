@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from emorl.errors import UserError
-from emorl.evaluation.efficiency import Pass
-from emorl.evaluation.memory import peak_memory
+from emorl.evaluation.cost import Pass, peak_memory
+from emorl.experiments.reference import Reference
 from emorl.geco import GecoConfig
 from emorl.models import build
 from emorl.models.efficient_morl import (
@@ -23,12 +23,11 @@ from emorl.models.efficient_morl import (
     refinement_weights,
 )
 from emorl.models.parts import DecoderConfig, EncoderConfig
-from emorl.presets import PRESETS
-from emorl.presets.efficient_morl import TETROMINOES
 from emorl.probability import Gaussian, Noise
+from emorl.runs.presets import PRESETS
+from emorl.runs.presets.efficient_morl import TETROMINOES
 from emorl.schedules import Schedule
 from helpers import recorded, replayed, varied
-from reference import Reference
 
 SMALL = EfficientMORLConfig(
     image_size=16,

@@ -15,8 +15,8 @@ from emorl.geco import KLGeco, KLGecoConfig
 from emorl.models.genesis import AutoregressivePosterior, Genesis, GenesisConfig
 from emorl.nn.autoregressive import AutoregressivePrior, posterior_from, prior_from
 from emorl.nn.gated import GatedConv
-from emorl.presets import PRESETS
 from emorl.probability import Gaussian, Noise
+from emorl.runs.presets import PRESETS
 from emorl.schedules import Schedule
 from helpers import replayed
 

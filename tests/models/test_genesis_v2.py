@@ -13,8 +13,8 @@ from emorl.errors import UserError
 from emorl.models.genesis_v2 import GenesisV2, GenesisV2Config, InstanceColouring, pool
 from emorl.models.parts import DecoderConfig
 from emorl.nn.position import coordinate_grid
-from emorl.presets import PRESETS
 from emorl.probability import Noise, noise_per_image
+from emorl.runs.presets import PRESETS
 from helpers import always, varied
 
 F64 = torch.float64

@@ -13,14 +13,13 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
 from emorl.errors import UserError
-from emorl.evaluation.efficiency import Pass
-from emorl.evaluation.memory import peak_memory
+from emorl.evaluation.cost import Pass, peak_memory
 from emorl.models.iodine import IODINE, IODINEConfig, refinement_weights
 from emorl.models.iodine_inputs import CHANNELS, NORMED, PixelLikelihood, refinement_inputs
 from emorl.models.parts import DecoderConfig
 from emorl.nn.position import cosine_grid
-from emorl.presets import PRESETS
 from emorl.probability import noise_per_image
+from emorl.runs.presets import PRESETS
 from emorl.schedules import Schedule
 from helpers import always, replayed
 

@@ -14,8 +14,8 @@ from emorl.models.monet import MONet, MONetConfig
 from emorl.models.parts import DecoderConfig
 from emorl.nn.stick_breaking import recursive_stick_breaking, stick_breaking
 from emorl.nn.unet import UNet
-from emorl.presets import PRESETS
 from emorl.probability import mask_kl, mixture_nll
+from emorl.runs.presets import PRESETS
 from helpers import always
 
 F64 = torch.float64

@@ -135,14 +135,14 @@ def test_explain_has_the_gradient_of_finite_differences() -> None:
     model = build(EFFICIENT).double()
     z = torch.randn(2, 2, 3, dtype=F64, requires_grad=True)
     for lattice in (None, even_lattices()[1]):
-        assert torch.autograd.gradcheck(lambda z, at=lattice: model.explain(images(), z, lattice=at), z)
+        assert torch.autograd.gradcheck(lambda z, at=lattice: model.explain(images(), at, z), z)
 
 
 def test_what_refinement_is_told_is_the_gradient_of_the_pixels_painted() -> None:
     model = build(EFFICIENT).double()
     z = torch.randn(2, 2, 3, dtype=F64, requires_grad=True)
     total, nll, *_ = model.reconstruct(images(), z, is_training=False, is_last=False)
-    plain, *_ = model.explain(images(), z)
+    plain, *_ = model.explain(images(), None, z)
     torch.testing.assert_close(nll, plain.detach())
     ours, expected = (torch.autograd.grad(loss, z)[0] for loss in (total, plain.sum()))
     torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)

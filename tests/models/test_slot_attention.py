@@ -12,7 +12,7 @@ from emorl.models import build
 from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.models.slot_attention import SlotAttention, SlotAttentionConfig
 from emorl.models.slot_mlp import SlotMLP, SlotMLPConfig
-from emorl.presets import PRESETS
+from emorl.runs.presets import PRESETS
 from helpers import always
 
 

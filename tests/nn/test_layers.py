@@ -136,15 +136,17 @@ def test_mlp_has_no_activation_at_the_end() -> None:
     assert [type(layer) for layer in mlp(2, 3, 4, activation=nn.ELU)] == [nn.Linear, nn.ELU, nn.Linear]
 
 
-def test_value_and_gradient_is_plain_autograd() -> None:
+@pytest.mark.parametrize("at_once", [None, 1, 3])
+def test_value_and_gradient_is_plain_autograd(at_once: int | None) -> None:
+    scale = torch.arange(1.0, 5.0, dtype=F64)
     weight = torch.randn(3, 3, dtype=F64, requires_grad=True)
     z = torch.randn(4, 3, dtype=F64, requires_grad=True)
 
-    def f(z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def f(z: torch.Tensor, images: slice = slice(None)) -> tuple[torch.Tensor, ...]:
         hidden = (z @ weight).tanh()
-        return hidden.square().sum(dim=1), hidden
+        return hidden.square().sum(dim=1) * scale[images], hidden
 
-    total, values, hidden = value_and_gradient(f, z, [weight])
+    total, values, hidden = value_and_gradient(f, z, [weight], images_at_once=at_once)
     ours = torch.autograd.grad(3 * total.square(), [z, weight], retain_graph=True)
     again = torch.autograd.grad(total, z)  # as often as wanted
     plain = f(z)[0].sum()
@@ -160,7 +162,7 @@ def test_a_gradient_that_is_not_needed_is_not_computed() -> None:
     z = torch.randn(4, 3, dtype=F64, requires_grad=True)
     grad_modes = []
 
-    def f(z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def f(z: torch.Tensor, images: slice) -> tuple[torch.Tensor, ...]:
         grad_modes.append(torch.is_grad_enabled())
         return z.square().sum(dim=1), 2 * z
 
@@ -175,7 +177,7 @@ def test_a_gradient_that_is_not_needed_is_not_computed() -> None:
 def test_frozen_parameters_get_no_gradient() -> None:
     frozen, trained = torch.randn(3, dtype=F64), torch.randn(3, dtype=F64, requires_grad=True)
     z = torch.randn(2, 3, dtype=F64, requires_grad=True)
-    total, _ = value_and_gradient(lambda z: ((z * frozen * trained).sum(dim=1),), z, [frozen, trained])
+    total, _ = value_and_gradient(lambda z, _: ((z * frozen * trained).sum(dim=1),), z, [frozen, trained])
     total.backward()
     torch.testing.assert_close(trained.grad, (z * frozen).sum(dim=0).detach())
     assert frozen.grad is None

@@ -1,4 +1,4 @@
-"""The command line: emorl train | evaluate | decompose | sweep | bench | reproduce | figure | report | data | list."""
+"""The command line: one module for each command of COMMANDS."""
 
 from __future__ import annotations
 
@@ -6,25 +6,38 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 
 import tyro
 
-from emorl.cli.bench import bench_command
-from emorl.cli.figures import figure_command
-from emorl.cli.inference import decompose_command, evaluate_command
-from emorl.cli.reports import report_command
-from emorl.cli.reproduce import reproduce_command
-from emorl.cli.scenes import convert_command, data_command, list_command, preview_command, store_command
-from emorl.cli.sweeps import sweep_command
-from emorl.cli.training import train_command, train_help
 from emorl.errors import UserError
-from emorl.training.processes import PeerLost
+from emorl.training.distributed import PeerLost
 from emorl.training.signals import Interrupted
 
 DESCRIPTION = """Discovers the objects in images without labels. Begin with `emorl list`, then
 `emorl train efficient-morl/tetrominoes-fast --out runs/a` and `emorl evaluate runs/a`."""
 
-Commands = Mapping[str, Callable[..., None]]
+# Command -> module of emorl.cli and function in it. A module is imported when its command is asked for.
+COMMANDS = {
+    "train": ("train", "train_help"),
+    "evaluate": ("evaluate", "evaluate_command"),
+    "decompose": ("decompose", "decompose_command"),
+    "sweep": ("sweep", "sweep_command"),
+    "bench": ("bench", "bench_command"),
+    "reproduce": ("reproduce", "reproduce_command"),
+    "figure": ("figure", "figure_command"),
+    "report": ("report", "report_command"),
+    "release": ("release", "release_command"),
+    "data": ("scenes", "data_command"),
+    "list": ("scenes", "list_command"),
+}
+DATA_COMMANDS = {
+    "preview": ("scenes", "preview_command"),
+    "store": ("scenes", "store_command"),
+    "convert": ("scenes", "convert_command"),
+}
+
+Places = Mapping[str, tuple[str, str]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -33,27 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.showwarning = lambda message, *_, **__: print(f"emorl: {message}", file=sys.stderr)
     try:
         if arguments[:1] == ["train"] and arguments[1:] and not arguments[1].startswith("-"):
-            return train_command(arguments[1], arguments[2:])
-        if arguments[:1] == ["data"]:
-            actions: Commands = {
-                "preview": preview_command,
-                "store": store_command,
-                "convert": convert_command,
-            }
-            return dispatch(actions, arguments[1:], prog="emorl data", description=data_command.__doc__ or "")
-        commands: Commands = {
-            "train": train_help,
-            "evaluate": evaluate_command,
-            "decompose": decompose_command,
-            "sweep": sweep_command,
-            "bench": bench_command,
-            "reproduce": reproduce_command,
-            "figure": figure_command,
-            "report": report_command,
-            "data": data_command,
-            "list": list_command,
-        }
-        dispatch(commands, arguments, prog="emorl", description=DESCRIPTION)
+            function("train", "train_command")(arguments[1], arguments[2:])
+        elif arguments[:1] == ["data"]:
+            description = function(*COMMANDS["data"]).__doc__ or ""
+            dispatch(DATA_COMMANDS, arguments[1:], prog="emorl data", description=description)
+        else:
+            dispatch(COMMANDS, arguments, prog="emorl", description=DESCRIPTION)
     except UserError as error:
         if is_first():
             print(f"emorl: {error}", file=sys.stderr)
@@ -76,11 +74,19 @@ def is_first() -> bool:
     return next(ranks, "0") == "0"
 
 
-def dispatch(commands: Commands, arguments: Sequence[str], *, prog: str, description: str) -> None:
+def dispatch(commands: Places, arguments: Sequence[str], *, prog: str, description: str) -> None:
+    """Calls the command that `arguments` begin with; if there is none, tyro says which there are."""
+    wanted = commands if arguments[:1] == [] or arguments[0] not in commands else [arguments[0]]
     tyro.extras.subcommand_cli_from_dict(
-        dict(commands),
+        {name: function(*commands[name]) for name in wanted},
         prog=prog,
         description=description,
         args=arguments,
         config=(tyro.conf.FlagCreatePairsOff,),
     )
+
+
+def function(module: str, name: str) -> Callable[..., None]:
+    """Returns a function of a module of this package, which is imported for it."""
+    found: Callable[..., None] = getattr(import_module(f"emorl.cli.{module}"), name)
+    return found

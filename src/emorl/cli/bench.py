@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import tyro
 
 from emorl.cli.console import progress_bar, say
 from emorl.errors import UserError
-from emorl.files import make_directory, write_json
-from emorl.report.charts import save_chart
-from emorl.report.efficiency import efficiency_figure
-from emorl.reproduce.efficiency import CLEVR6, STEPS, cells, measure
-from emorl.training.directory import environment
+from emorl.experiments.figure_10 import CLEVR6, STEPS, cells, measure_cells
+from emorl.experiments.results import Result, Row
+from emorl.files import make_directory
+from emorl.plots.lines import cost_chart
+from emorl.plots.style import save_chart
+from emorl.runs.provenance import stamp
 
 COLUMNS = {  # heading -> key of a row, its format
     "parameters": ("parameters", "{:,}"),
@@ -74,11 +75,10 @@ def bench_command(
     make_directory(out)
     say(f"Measuring {len(chosen)} combinations, {repeats} times each, on {device}.")
     with progress_bar("measuring") as progress:
-        rows = measure(chosen, repeats=repeats, progress=progress)
+        rows = list(measure_cells(chosen, repeats=repeats, progress=progress))
     print_rows(rows)
-    settings = {"device": device, "repeats": repeats, "environment": environment()}
-    write_json(out / "bench.json", {"settings": settings, "rows": rows})
-    save_chart(efficiency_figure(rows), out / "bench.png")
+    Result("bench", rows, stamp(), settings={"device": device, "repeats": repeats}).write(out / "bench.json")
+    save_chart(cost_chart([{**row.values, "label": row.label} for row in rows]), out / "bench.png")
     say(f"Wrote {out / 'bench.json'} and drew {out / 'bench.png'}.")
 
 
@@ -91,11 +91,12 @@ def check(device: str, **least: tuple[int, int]) -> None:
         raise UserError("There is no CUDA device here; use --device cpu.")
 
 
-def print_rows(rows: Sequence[dict[str, Any]]) -> None:
+def print_rows(rows: Sequence[Row]) -> None:
+    """The numbers as a table."""
     print(f"{'':<24}{'size':>5}{'batch':>6}" + "".join(f"{heading:>15}" for heading in COLUMNS))
     for row in rows:
-        cells = [form.format(row[key]) for key, form in COLUMNS.values()]
+        cells = [form.format(row.values[key]) for key, form in COLUMNS.values()]
         print(
-            f"{row['label']:<24}{row['image_size']:>5}{row['batch_size']:>6}"
+            f"{row.label:<24}{row.values['image_size']:>5}{row.values['batch_size']:>6}"
             + "".join(f"{c:>15}" for c in cells)
         )

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 def say(message: str) -> None:
+    """Prints a line for people."""
     print(message, file=sys.stderr)
 
 

@@ -11,31 +11,50 @@ from typing import Annotated, Literal
 import tyro
 
 from emorl.cli.console import progress_bar, say
-from emorl.data import DATASETS, DataConfig, Split, open_dataset
+from emorl.data import DATASETS, FOLDER, MOST_SCENES, DataConfig, Split, open_dataset
 from emorl.data.published import convert
 from emorl.data.stored import store
-from emorl.errors import UserError, nearest
-from emorl.files import make_directory
+from emorl.errors import UserError, check_range, check_seed, nearest
 from emorl.models import MODELS
-from emorl.presets import PRESETS
-from emorl.pretrained import card_of, released
-from emorl.report.images import grid, save_picture, scene_row
+from emorl.plots.panels import grid, save_picture
+from emorl.plots.pictures import scene_row
+from emorl.runs.presets import PRESETS
+from emorl.runs.run import card_of, released
+
+MOST_DRAWN = 1000  # scenes of a preview; a picture of more is too large to look at
+MOST_WORKERS = 256
 
 
 def preview_command(
-    name: tyro.conf.Positional[str], out: Path, split: Split = "train", count: int = 8, seed: int = 0
+    name: tyro.conf.Positional[str],
+    out: Path,
+    path: Path | None = None,
+    split: Split = "train",
+    count: int = 8,
+    seed: int = 0,
 ) -> None:
     """Draw scenes with their segmentation.
 
     Args:
-        name: One of the data sets of `emorl list`.
-        out: The PNG to write.
+        name: One of the data sets of `emorl list`, or folder.
+        out: The PNG to write; a file that exists is not overwritten.
+        path: Of folder: where the images are.
         split: Which scenes.
         count: How many.
-        seed: Of the generator.
+        seed: Of the generator; of folder, which images are in which split.
     """
-    scenes = open_dataset(DataConfig(name, seed=seed), split)
-    rows = [scene_row(scenes[index]) for index in range(min(at_least_one(count), len(scenes)))]
+    check_range("--count", count, 1, MOST_DRAWN)
+    check_seed("--seed", seed)
+    if (name == FOLDER) != (path is not None):
+        raise UserError(
+            "Say where the images are: emorl data preview folder --path FOLDER"
+            if name == FOLDER
+            else f"--path is for one's own images (emorl data preview folder --path FOLDER), not for {name}."
+        )
+    if os.path.lexists(out):
+        raise UserError(f"{out} exists already; delete it or choose another name.")
+    scenes = open_dataset(DataConfig(name, path=None if path is None else str(path), seed=seed), split)
+    rows = [scene_row(scenes[index]) for index in range(min(count, len(scenes)))]
     save_picture(grid([list(chain(*rows[first : first + 4])) for first in range(0, len(rows), 4)]), out)
     say(f"Drew {out}: image and segmentation of {len(rows)} scenes.")
 
@@ -58,8 +77,9 @@ def store_command(
     """
     if name not in DATASETS:
         raise UserError(f"There is no data set {name!r}{nearest(name, DATASETS)}")
-    dataset = DATASETS[name](seed=seed, length=at_least_one(count))
-    make_directory(out.parent)
+    check_range("--count", count, 1, MOST_SCENES)
+    check_range("--workers", workers, 1, MOST_WORKERS)
+    dataset = DATASETS[name](seed=check_seed("--seed", seed), length=count)
     with progress_bar("storing") as progress:
         store(dataset, out, workers=workers, progress=progress)
     say(f"Stored {count} scenes. Use them with --data.path {out}")
@@ -81,17 +101,11 @@ def convert_command(
         limit: Stop after so many scenes.
         group: Of an .h5 file: train, val or test. Needed only if there are several.
     """
-    make_directory(out.parent)
+    if limit is not None:
+        check_range("--limit", limit, 1, MOST_SCENES)
     with progress_bar("converting") as progress:
-        limit = limit if limit is None else at_least_one(limit)
         count = convert(file, name, out, limit=limit, group=group, progress=progress)
     say(f"Stored {count} scenes. Use them with --data.name {name} --data.path {out}")
-
-
-def at_least_one(count: int) -> int:
-    if count < 1:
-        raise UserError(f"--count must be at least 1, not {count}.")
-    return count
 
 
 def data_command() -> None:

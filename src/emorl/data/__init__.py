@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from emorl.data.base import DatasetInfo, SceneDataset, SceneRange
 from emorl.data.clevr import Clevr
-from emorl.data.folder import FolderScenes, split_sizes
+from emorl.data.folder import FolderScenes
 from emorl.data.sprites import MultiDSprites
 from emorl.data.stored import StoredScenes
 from emorl.data.tetrominoes import Tetrominoes
-from emorl.errors import UserError, check_numbers, nearest
+from emorl.errors import UserError, check_range, check_seed, nearest
 
-__all__ = ["DATASETS", "FOLDER", "DataConfig", "DatasetInfo", "SceneDataset", "Split", "open_dataset"]
+__all__ = [
+    "DATASETS",
+    "FOLDER",
+    "MOST_SCENES",
+    "DataConfig",
+    "DatasetInfo",
+    "SceneDataset",
+    "Split",
+    "info_of",
+    "open_dataset",
+]
 
 Split = Literal["train", "test", "validation"]
 SPLITS: tuple[Split, ...] = ("train", "test", "validation")
+
+MOST_SCENES = 100_000_000  # of a split: the order of more would not fit into memory
+LARGEST_IMAGE = 4096  # side, in pixels
 
 FOLDER = "folder"  # the name of one's own images
 DATASETS: dict[str, Callable[..., SceneDataset]] = {
@@ -37,6 +50,14 @@ DATASETS: dict[str, Callable[..., SceneDataset]] = {
 }
 
 
+def info_of(name: str) -> DatasetInfo:
+    """What is known of the data set `name` without its scenes; of other names, such as a folder's, very little."""
+    if name in DATASETS:
+        info = DATASETS[name](length=1).info
+        return info if info.title else replace(info, title=name)
+    return DatasetInfo(name, 0, 0, {}, title=name)
+
+
 @dataclass(frozen=True)
 class DataConfig:
     """Which scenes to learn from and to be judged on."""
@@ -51,8 +72,11 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         if self.train_size is None:
-            object.__setattr__(self, "train_size", 50_000 if self.name.startswith("clevr") else 60_000)
-        check_numbers("data", self, seed=0, train_size=1, test_size=1, validation_size=1, image_size=1)
+            object.__setattr__(self, "train_size", info_of(self.name).train_size)
+        check_seed("data.seed", self.seed)
+        check_range("data.image_size", self.image_size, 1, LARGEST_IMAGE)
+        for name in ("train_size", "test_size", "validation_size"):
+            check_range(f"data.{name}", getattr(self, name), 1, MOST_SCENES)
 
 
 def open_dataset(config: DataConfig, split: Split) -> SceneDataset:
@@ -61,7 +85,7 @@ def open_dataset(config: DataConfig, split: Split) -> SceneDataset:
         raise UserError(f"There is no split {split!r}{nearest(split, SPLITS)}")
     if config.name == FOLDER:
         images = open_folder(config)
-        return SceneRange(images, *range_of(split, split_sizes(len(images), images.path)))
+        return SceneRange(images, *range_of(split, images.sizes))
     sizes = {"train": config.train_size or 0, "test": config.test_size, "validation": config.validation_size}
     start, stop = range_of(split, sizes)
     if config.path is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,12 +28,15 @@ class DatasetInfo:
     description: str = ""
     origin: str = ""  # what the scenes are a function of, e.g. "seed 0"
     has_masks: bool = True  # whether segmentations are known; where they are not, they are all background
+    title: str = ""  # as it is called in print
+    train_size: int = 60_000  # scenes to learn from, if not said otherwise; the paper's number
 
 
 class SceneDataset(ABC):
     """A finite sequence of scenes: numpy inside, tensors at the door."""
 
     info: DatasetInfo
+    names: Sequence[str] = ()  # of the files that the scenes come from, one each, if they come from files
     chunk: int = 1000  # scenes to store at a time, in a process; what an interruption can lose of it
 
     @abstractmethod
@@ -60,6 +63,7 @@ class SceneRange(SceneDataset):
     def __init__(self, scenes: SceneDataset, start: int, stop: int) -> None:
         self.scenes, self.start, self.stop = scenes, start, stop
         self.info = scenes.info
+        self.names = scenes.names[start:stop]
 
     def __len__(self) -> int:
         return self.stop - self.start

@@ -1,75 +1,129 @@
-"""Image files as 8-bit RGB arrays, whatever they are inside; what cannot be read is one clear error."""
+"""Image files as 8-bit RGB arrays, whatever they are inside; what cannot be read is one clear error.
+
+Every picture is opened here, with a list of formats: Pillow knows others that start programs (EPS: Ghostscript), and a
+file's name says nothing about what it is.
+"""
 
 from __future__ import annotations
 
+import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL.ExifTags import Base as ExifTag
 
 from emorl.data.base import Array
-from emorl.errors import UserError
+from emorl.errors import Unreadable, UserError
+from emorl.files import cause, open_regular
+
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
+MOST_BYTES = 2**28  # of a file: what 90 million pixels have without compression
+MOST_PIXELS = 89_478_485  # Pillow's own limit, a gigabyte when decoded
+BLOCK = 2**20  # pixels to convert at a time
+
+# Pillow tells its logger what its exceptions say as well; without a handler Python would print it.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 
 def read_pixels(path: Path) -> Array:
     """Returns an image as (H, W, 3) uint8: upright, the first frame of several, transparency on black."""
-    with opened(path) as image:
-        try:
-            return rgb(image)
-        except Exception as error:  # Pillow's decoders raise all kinds of things for a damaged file
-            raise UserError(f"Cannot read {path}: {reason(error)}.") from None
+    with picture(path) as image:
+        return rgb(image)
 
 
 def read_ids(path: Path) -> Array:
     """Returns a mask file as (H, W) uint8: every colour is an object, black (or palette entry 0) the background."""
-    with opened(path) as image:
+    with picture(path) as image:
+        is_plain = image.mode in ("1", "L", "P", "I;16", "I;16B", "I")
+        values = np.asarray(image) if is_plain else rgb(image)
+    rows = max(1, BLOCK // values.shape[1])
+    blocks = [slice(top, top + rows) for top in range(0, len(values), rows)]
+    found = np.zeros(1, dtype=np.uint32)  # 0 is there, and comes first
+    for block in blocks:
+        found = np.union1d(found, color_numbers(values[block]))
+        if len(found) > 256:
+            raise UserError(f"{path} has more than 255 different colours; a mask has at most 255 objects.")
+    ids = np.empty(values.shape[:2], dtype=np.uint8)
+    for block in blocks:
+        ids[block] = np.searchsorted(found, color_numbers(values[block]))
+    return ids
+
+
+def color_numbers(values: Array) -> Array:
+    """(H, W) or (H, W, 3) as one number for each pixel."""
+    numbers = values.astype(np.uint32)
+    return numbers if values.ndim == 2 else numbers @ np.array([65536, 256, 1], dtype=np.uint32)
+
+
+def check_picture(path: Path) -> tuple[int, int]:
+    """Decodes an image as cheaply as shows whether it is whole. Returns the width and height that it has upright."""
+    with picture(path) as image:
+        if image.format not in ("JPEG", "MPO"):
+            ImageOps.exif_transpose(image, in_place=True)
+            image.load()  # which the line above does only if there is something to turn
+            return image.size
+        width, height = image.size
+        is_turned = image.getexif().get(ExifTag.Orientation) in (5, 6, 7, 8)
+        image.draft(None, (1, 1))  # all of the file is read, but an eighth of the pixels computed
+        image.load()
+        ImageOps.exif_transpose(image, in_place=True)
+        return (height, width) if is_turned else (width, height)
+
+
+@contextmanager
+def picture(path: Path) -> Iterator[Image.Image]:
+    """Opens an image file, not yet decoded. What goes wrong while it is open says that it cannot be read."""
+    with open_regular(path, largest=MOST_BYTES) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of odd metadata
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
-            values = np.asarray(image) if image.mode in ("1", "L", "P", "I;16", "I") else rgb(image)
-        except Exception as error:
-            raise UserError(f"Cannot read {path}: {reason(error)}.") from None
-    flat = values.reshape(-1, 1 if values.ndim == 2 else 3).astype(np.int64) @ (
-        [1] if values.ndim == 2 else [65536, 256, 1]
-    )
-    found, ids = np.unique(np.append(flat, 0), return_inverse=True)  # 0 is there, and comes first
-    if len(found) > 256:
-        raise UserError(f"{path} has {len(found) - 1} different colours; a mask has at most 255 objects.")
-    return ids[:-1].reshape(values.shape[:2]).astype(np.uint8)
-
-
-def opened(path: Path) -> Image.Image:
-    """Opens an image file without decoding it. What is too large, or not a file, is refused before it costs memory."""
-    try:
-        if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would wait for ever
-            raise UserError(f"Cannot read {path}: it is not a file.")
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            return Image.open(path)
-    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
-        raise UserError(f"Cannot read {path}: it has more than {Image.MAX_IMAGE_PIXELS} pixels.") from None
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"Cannot read {path}: {reason(error)}.") from None
+            with Image.open(file, formats=FORMATS) as image:
+                if image.width * image.height > MOST_PIXELS:
+                    raise Image.DecompressionBombError
+                if image.mode == "F":
+                    raise Unreadable(path, "its pixels are floating-point numbers, not 8 or 16 bits")
+                yield image
+        except UserError:
+            raise
+        except Exception as error:  # Pillow's decoders raise all kinds of things for a damaged file
+            raise Unreadable(path, reason(error)) from None
 
 
 def reason(error: Exception) -> str:
-    if isinstance(error, UnidentifiedImageError):
-        return "it is not an image"
-    return getattr(error, "strerror", None) or f"it is damaged ({str(error) or type(error).__name__})"
+    match error:
+        case UnidentifiedImageError():
+            return f"it is not an image ({', '.join(FORMATS)})"
+        case Image.DecompressionBombWarning() | Image.DecompressionBombError():
+            return f"it has more than {MOST_PIXELS} pixels"
+        case OSError(strerror=str()):
+            return cause(error)
+    return f"it is damaged ({cause(error)})"
 
 
 def rgb(image: Image.Image) -> Array:
-    upright = ImageOps.exif_transpose(image)
-    if upright.mode.startswith("I"):  # 16 bits; Pillow's own conversion would clip at 255
-        return np.repeat(
-            (np.asarray(upright).astype(np.int64).clip(0, 65535) >> 8)[..., None], 3, axis=2
-        ).astype(np.uint8)
-    if upright.has_transparency_data:
-        transparent = upright.convert("RGBA")
-        black = Image.new("RGBA", transparent.size, (0, 0, 0, 255))
-        upright = Image.alpha_composite(black, transparent)
-    return np.asarray(upright.convert("RGB"))
+    """Returns (H, W, 3) uint8, some rows at a time: whole copies in between would be what takes most memory."""
+    ImageOps.exif_transpose(image, in_place=True)
+    is_transparent = image.has_transparency_data
+    pixels = np.empty((image.height, image.width, 3), dtype=np.uint8)
+    rows = max(1, BLOCK // image.width)
+    for top in range(0, image.height, rows):
+        part = image.crop((0, top, image.width, min(top + rows, image.height)))
+        pixels[top : top + rows] = rgb_part(part, is_transparent=is_transparent)
+    return pixels
+
+
+def rgb_part(part: Image.Image, *, is_transparent: bool) -> Array:
+    if part.mode.startswith("I"):  # 16 bits; Pillow's own conversion would clip at 255
+        return (np.asarray(part).clip(0, 65535) >> 8).astype(np.uint8)[..., None]
+    if is_transparent:
+        black = Image.new("RGBA", part.size, (0, 0, 0, 255))
+        part = Image.alpha_composite(black, part.convert("RGBA"))
+    return np.asarray(part.convert("RGB"))
 
 
 def fit(pixels: Array, size: int, *, smooth: bool = True) -> Array:

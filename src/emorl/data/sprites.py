@@ -77,6 +77,7 @@ class MultiDSprites(SceneDataset):
             factors=FACTORS | (PATTERN_FACTORS if variant == "textured" else {}),
             description=f"{composition.description}, {SIZE}x{SIZE}",
             origin=f"seed {seed}",
+            title="Multi-dSprites" if variant == "grayscale" else f"{variant} Multi-dSprites",
         )
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Stored scenes: a folder of memory-mapped .npy files beside a meta.json.
+"""Stored scenes: a folder of .npy files beside a meta.json.
 
 `store` writes any dataset once, in parallel processes. It works in "<folder>.partial" and renames at the end, so a
 finished folder is always whole and an interrupted one is continued where it stopped.
@@ -7,47 +7,74 @@ finished folder is always whole and an interrupted one is continued where it sto
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import ExitStack
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.lib.format import open_memmap, write_array_header_1_0
 
-from emorl.data.base import Array, Arrays, DatasetInfo, SceneDataset
-from emorl.errors import UserError
-from emorl.files import make_directory, write_json
+from emorl.data.base import Arrays, DatasetInfo, SceneDataset
+from emorl.data.meta import read_meta
+from emorl.data.rows import Rows, damaged, reserve, write_rows
+from emorl.errors import Unreadable, UserError
+from emorl.files import cause, make_directory, read_json, write_json
+
+PLAN = "plan.json"  # in a ".partial" folder: which scenes it will hold, and which chunks of them are there
 
 
 class StoredScenes(SceneDataset):
-    """Reads what `store` wrote."""
+    """Reads what `store` wrote. What others wrote, or something has damaged, is refused when opened or when read."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            meta = json.loads((path / "meta.json").read_text())
-            self.info = DatasetInfo(**meta["info"])
-            self.files = {name: np.load(path / f"{name}.npy", mmap_mode="r") for name in meta["arrays"]}
-        except FileNotFoundError as error:
-            raise UserError(f"{path} holds no stored scenes: {error.filename} is missing. Make them with "
-                            "`emorl data store NAME --out FOLDER`.") from None  # fmt: skip
-        except (ValueError, TypeError, KeyError, OSError) as error:
-            raise UserError(
-                f"{path} holds damaged scenes ({error}); delete the folder and store them again."
-            ) from None
-        self.length = int(meta["count"])
-        if any(len(file) != self.length for file in self.files.values()):
-            raise UserError(f"{path} holds damaged scenes: not every array has {self.length} rows.")
+        self.info, self.length, names = read_meta(path)
+        self.files = {name: Rows(path / f"{name}.npy") for name in names}
+        for name, rows in self.files.items():
+            if len(rows) != self.length:
+                raise damaged(rows.path, f"it has {len(rows)} rows; meta.json speaks of {self.length}")
+            check_rows(name, rows, self.info)
 
     def __len__(self) -> int:
         return self.length
 
     def arrays(self, index: int) -> Arrays:
-        return {name: np.asarray(file[index]) for name, file in self.files.items()}
+        arrays = {name: rows[index] for name, rows in self.files.items()}
+        for name in ("segmentation", "segmentation_full"):
+            if name in arrays and arrays[name].max() > self.info.max_objects:
+                problem = (
+                    f"scene {index} has object {arrays[name].max()}; {self.info.max_objects} is the most"
+                )
+                raise damaged(self.files[name].path, problem)
+        return arrays
+
+
+def check_rows(name: str, rows: Rows, info: DatasetInfo) -> None:
+    """Raises UserError unless an array is what its name says."""
+    side, dtype, shape = info.image_size, rows.dtype, rows.shape
+    match name:
+        case "image":
+            is_right, rule = dtype == np.uint8 and shape == (side, side, 3), f"uint8 ({side}, {side}, 3)"
+        case "segmentation":
+            is_right, rule = (
+                dtype.kind == "u" and shape == (side, side),
+                f"unsigned integers ({side}, {side})",
+            )
+        case "segmentation_full":
+            is_right, rule = dtype == np.uint8 and len(shape) == 2, "uint8 (height, width)"
+        case _ if name in info.factors:
+            is_right = (
+                dtype in (np.float32, np.float64) and shape[:1] == (info.max_objects,) and len(shape) < 3
+            )
+            rule = f"floats ({info.max_objects}) or ({info.max_objects}, n)"
+        case _:
+            is_right, rule = dtype.kind in "biuf", "numbers"
+    if not is_right:
+        raise damaged(rows.path, f"a scene of it is {dtype} {shape}, not {rule}")
 
 
 def store(
@@ -58,9 +85,7 @@ def store(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Writes all scenes of `dataset` to the folder `path`; the bytes do not depend on the number of workers."""
-    if path.exists():
-        raise UserError(f"{path} exists already; delete it or choose another folder.")
-    partial = path.with_name(path.name + ".partial")
+    partial = partial_of(path)
     plan = {"info": asdict(dataset.info), "count": len(dataset)}
     done = begin(dataset, partial, plan)
     chunks = [start for start in range(0, len(dataset), dataset.chunk) if start not in done]
@@ -68,106 +93,121 @@ def store(
 
     def finish(start: int) -> None:
         done.append(start)
-        write_json(partial / "plan.json", {**plan, "done": done})
+        write_json(partial / PLAN, {**plan, "done": done})
         progress(min(len(dataset), sum(chunk_size(start, dataset) for start in done)), len(dataset))
 
     if workers <= 1 or len(chunks) <= 1:
         for start in chunks:
             finish(write_chunk(dataset, partial, start))
     else:
-        with ProcessPoolExecutor(min(workers, len(chunks)), mp_context=get_context("spawn")) as pool:
+        write_in_parallel(dataset, partial, chunks, min(workers, len(chunks)), finish)
+    write_json(partial / "meta.json", {**plan, "arrays": sorted(dataset.arrays(0))})
+    put_in_place(partial, path)
+
+
+def write_in_parallel(
+    dataset: SceneDataset, partial: Path, chunks: Sequence[int], workers: int, finish: Callable[[int], None]
+) -> None:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        try:
             for future in as_completed(
                 [pool.submit(write_chunk, dataset, partial, start) for start in chunks]
             ):
                 finish(future.result())
-    write_json(partial / "meta.json", {**plan, "arrays": sorted(dataset.arrays(0))})
-    (partial / "plan.json").unlink()
-    partial.rename(path)
+        except BrokenProcessPool:
+            raise UserError(
+                f"A process that stored scenes was ended from outside, perhaps for want of memory. {partial} has "
+                "the others; run the command again to go on, with fewer --workers."
+            ) from None
+        finally:  # after a problem, what has not begun need not be tried
+            pool.shutdown(cancel_futures=True)
+
+
+def partial_of(path: Path) -> Path:
+    """The folder to work in until `path`, which must not exist yet, is whole."""
+    if os.path.lexists(path) or not path.name:
+        raise UserError(f"{path} exists already; delete it or choose another folder.")
+    return path.with_name(path.name + ".partial")
+
+
+def put_in_place(partial: Path, path: Path) -> None:
+    try:
+        partial.rename(path)
+        (path / PLAN).unlink()
+    except OSError as error:
+        raise UserError(f"Cannot rename {partial} to {path}: {cause(error)}.") from None
+
+
+def read_plan(partial: Path) -> dict[str, Any] | None:
+    """Returns the plan of an unfinished store; None if there is none. What is not ours is left alone."""
+    if not os.path.lexists(partial):
+        return None
+    if partial.is_symlink() or not partial.is_dir():
+        raise UserError(f"{partial} is in the way; rename it or choose another folder.")
+    if not os.path.lexists(partial / PLAN):
+        try:
+            is_empty = not os.listdir(partial)
+        except OSError as error:
+            raise Unreadable(partial, cause(error)) from None
+        if not is_empty:
+            raise UserError(
+                f"{partial} is in the way and holds other files; rename it or choose another folder."
+            )
+        return None
+    return read_json(partial / PLAN)
 
 
 def begin(dataset: SceneDataset, partial: Path, plan: dict[str, Any]) -> list[int]:
-    """Allocates the files, or finds what an interrupted call has done. Returns the first scenes of finished chunks."""
-    if (partial / "plan.json").exists():
-        found = json.loads((partial / "plan.json").read_text())
+    """Reserves the files, or finds what an interrupted call has done. Returns the first scenes of finished chunks."""
+    rows = dataset.arrays(0)
+    found = read_plan(partial)
+    if found is not None and found.get("done") is not None:
         done: list[int] = found.pop("done")
-        if found != json.loads(json.dumps(plan)):
+        starts = range(0, len(dataset), dataset.chunk)
+        if found != json.loads(json.dumps(plan)) or not is_list_of(starts, done):
             raise UserError(f"{partial} is an unfinished store of other scenes; delete it to start anew.")
+        for name in rows:
+            Rows(partial / f"{name}.npy")  # says if it is damaged
         return done
-    partial.mkdir(parents=True, exist_ok=True)
-    for name, row in dataset.arrays(0).items():
-        open_memmap(partial / f"{name}.npy", mode="w+", dtype=row.dtype, shape=(len(dataset), *row.shape))
-    write_json(partial / "plan.json", {**plan, "done": []})
+    make_directory(partial)
+    try:
+        needed, free = (
+            sum(row.nbytes for row in rows.values()) * len(dataset),
+            shutil.disk_usage(partial).free,
+        )
+        if needed > free:
+            raise UserError(
+                f"Cannot store {len(dataset)} scenes in {partial}: they need {needed / 2**20:.1f} MiB and "
+                f"{free / 2**20:.1f} MiB are free. Store fewer (--count), or elsewhere."
+            )
+        write_json(partial / PLAN, {**plan, "done": None})
+        for name, row in rows.items():
+            reserve(partial / f"{name}.npy", row, len(dataset))
+        write_json(partial / PLAN, {**plan, "done": []})
+    except (OSError, UserError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"Cannot store {len(dataset)} scenes in {partial}: {cause(error)}.") from None
     return []
+
+
+def is_list_of(starts: range, done: object) -> bool:
+    return isinstance(done, list) and all(type(start) is int and start in starts for start in done)
 
 
 def write_chunk(dataset: SceneDataset, partial: Path, start: int) -> int:
     """Writes the scenes of one chunk and returns its first one."""
     rows = [dataset.arrays(index) for index in range(start, start + chunk_size(start, dataset))]
-    for name in rows[0]:
-        file: Array = np.load(partial / f"{name}.npy", mmap_mode="r+")
-        file[start : start + len(rows)] = np.stack([row[name] for row in rows])
-        file.flush()  # type: ignore[attr-defined]
+    try:
+        for name in rows[0]:
+            write_rows(partial / f"{name}.npy", np.stack([row[name] for row in rows]), start)
+    except OSError as error:
+        raise UserError(
+            f"Cannot write {partial}: {cause(error)}. What is there is kept; run the command again to go on."
+        ) from None
     return start
 
 
 def chunk_size(start: int, dataset: SceneDataset) -> int:
     return min(dataset.chunk, len(dataset) - start)
-
-
-class StoreWriter:
-    """Stores scenes whose number is not known beforehand. Without `finish` nothing is left but a ".partial" folder.
-
-    An .npy file tells its number of rows in a header with room to grow, which `finish` writes again.
-    """
-
-    def __init__(self, path: Path) -> None:
-        if path.exists():
-            raise UserError(f"{path} exists already; delete it or choose another folder.")
-        self.path, self.partial = path, path.with_name(path.name + ".partial")
-        self.open = ExitStack()
-        self.files: dict[str, IO[bytes]] = {}
-        self.rows: Arrays = {}  # the first scene: what the others must look like
-        self.count = 0
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __enter__(self) -> Self:
-        shutil.rmtree(
-            self.partial, ignore_errors=True
-        )  # of an interrupted call: a stream cannot be continued
-        make_directory(self.partial)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.open.close()
-
-    def add(self, arrays: Arrays) -> None:
-        try:
-            if not self.files:
-                self.rows = arrays
-                for name in arrays:
-                    file = open(self.partial / f"{name}.npy", "wb")  # noqa: SIM115, closed with the stack
-                    self.files[name] = self.open.enter_context(file)
-                self.write_headers()
-            for name, row in arrays.items():
-                self.files[name].write(np.ascontiguousarray(row, dtype=self.rows[name].dtype).tobytes())
-        except OSError as error:
-            raise UserError(f"Cannot write {self.partial}: {error.strerror}.") from None
-        self.count += 1
-
-    def write_headers(self) -> None:
-        for name, row in self.rows.items():
-            header = {"descr": row.dtype.str, "fortran_order": False, "shape": (self.count, *row.shape)}
-            self.files[name].seek(0)
-            write_array_header_1_0(self.files[name], header)
-
-    def finish(self, info: DatasetInfo) -> None:
-        try:
-            self.write_headers()
-            self.open.close()
-        except OSError as error:
-            raise UserError(f"Cannot write {self.partial}: {error.strerror}.") from None
-        meta = {"info": asdict(info), "count": self.count, "arrays": sorted(self.rows)}
-        write_json(self.partial / "meta.json", meta)
-        self.partial.rename(self.path)

@@ -72,6 +72,7 @@ INFO = DatasetInfo(
         "visibility": "discrete",
     },
     description="three tetris-like pieces on black, 19 shapes and 6 colours, 35x35; pixel-exact",
+    title="Tetrominoes",
 )
 
 
@@ -87,7 +88,13 @@ class Tetrominoes(SceneDataset):
             text = (
                 f"{pieces} pieces instead of three: for models that have learned from three, with another K"
             )
-            self.info = replace(self.info, name="tetrominoes-crowded", max_objects=pieces, description=text)
+            self.info = replace(
+                self.info,
+                name="tetrominoes-crowded",
+                max_objects=pieces,
+                description=text,
+                title="crowded Tetrominoes",
+            )
 
     def __len__(self) -> int:
         return self.length

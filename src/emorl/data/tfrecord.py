@@ -7,6 +7,7 @@ little-endian. What does not look like that raises UserError with file, record a
 from __future__ import annotations
 
 import gzip
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -17,24 +18,28 @@ import google_crc32c
 import numpy as np
 
 from emorl.data.base import Array
-from emorl.errors import UserError
+from emorl.errors import Unreadable, UserError
+from emorl.files import cause, open_regular
 
-LARGEST = 64 * 2**20  # bytes of a record; the largest published ones, of CLEVR, have 3.2 million
+LARGEST = 64 * 2**20  # bytes of any record; the largest published ones, of CLEVR, have 3.2 million
 GZIP = b"\x1f\x8b"
 
 
-def records(path: Path) -> Iterator[tuple[bytes, float]]:
-    """Yields each record's payload, checked, and how much of the file has been read, from 0 to 1."""
+def records(path: Path, *, largest: int = LARGEST) -> Iterator[tuple[bytes, float]]:
+    """Yields each record's payload, checked, and how much of the file has been read, from 0 to 1.
+
+    A record of more than `largest` bytes is refused before it is decompressed: a few bytes may stand for gigabytes.
+    """
     try:
-        size = path.stat().st_size
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
             is_compressed = file.read(2) == GZIP
             file.seek(0)
             stream = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_compressed else file
             number = 0
             while True:
                 try:
-                    payload = next_record(stream)
+                    payload = next_record(stream, largest)
                 except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
                     raise UserError(f"{path}, record {number}: {error}.") from None
                 if payload is None:
@@ -42,12 +47,12 @@ def records(path: Path) -> Iterator[tuple[bytes, float]]:
                 yield payload, file.tell() / size
                 number += 1
     except OSError as error:
-        raise UserError(f"Cannot read {path}: {error.strerror or error}.") from None
+        raise Unreadable(path, cause(error)) from None
     if number == 0:
         raise UserError(f"{path} holds no records.")
 
 
-def next_record(stream: BinaryIO) -> bytes | None:
+def next_record(stream: BinaryIO, largest: int) -> bytes | None:
     """Returns the next payload, or None at the end. Raises ValueError for what is not a record."""
     header = stream.read(12)
     if not header:
@@ -57,8 +62,8 @@ def next_record(stream: BinaryIO) -> bytes | None:
     length, checksum = struct.unpack("<QI", header)
     if checksum != masked_crc(header[:8]):
         raise ValueError("the checksum of its length is wrong; this is not a TFRecord file, or it is damaged")
-    if length > LARGEST:
-        raise ValueError(f"its length of {length} bytes is beyond the limit of {LARGEST}")
+    if length > largest:
+        raise ValueError(f"its length of {length} bytes is beyond the {largest} that it may need")
     payload, tail = stream.read(length), stream.read(4)
     if len(payload) < length or len(tail) < 4:
         raise ValueError("the file ends within it")
@@ -105,16 +110,24 @@ def bytes_list(message: memoryview) -> Array:
     raw = np.frombuffer(message, dtype=np.uint8)
     if len(raw) % 3 == 0 and (raw[0::3] == 0x0A).all() and (raw[1::3] == 1).all():
         return raw[2::3]
-    elements = [value for number, value in fields(message) if number == 1]
-    return np.frombuffer(b"".join(elements), dtype=np.uint8)
+    return np.frombuffer(joined(message), dtype=np.uint8)
 
 
 def float_list(message: memoryview) -> Array:
     """Packed or one by one, both are allowed."""
-    packed = b"".join(value for number, value in fields(message) if number == 1)
+    packed = joined(message)
     if len(packed) % 4:
         raise ValueError("a list of floats has a broken end")
     return np.frombuffer(packed, dtype="<f4")
+
+
+def joined(message: memoryview) -> bytearray:
+    """The elements of a list, end to end; not as a list, which takes a hundred times the memory."""
+    content = bytearray()
+    for number, element in fields(message):
+        if number == 1:
+            content += element
+    return content
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:

@@ -15,9 +15,10 @@ import numpy as np
 from emorl.data.base import Array, FactorKind, SceneDataset
 from emorl.data.loading import in_order
 from emorl.errors import UserError
+from emorl.evaluation.inference import infer
 from emorl.evaluation.segmentation import comparable, iou, true_sizes
 from emorl.models.base import Model
-from emorl.probability import noise_from, noise_per_image
+from emorl.probability import scene_seeds
 
 LEAST_PIXELS, LEAST_IOU = 50, 0.1  # an object, and its match, that are worth a look (Difference 38)
 NOT_FACTORS = ("visibility", "visible_pixels")
@@ -32,16 +33,16 @@ class DCI:
     completeness: float
     accuracy: float  # of discrete factors; NaN if there are none
     r2: float  # of continuous ones
-    informativeness_published: (
-        float  # as the paper's table has it: a continuous factor counts 0 (Difference 37)
-    )
-    importance: Array  # (D, factors)
+    # As the paper's table has it: a continuous factor counts 0 (Difference 37).
+    informativeness_published: float
+    importance: Array  # (D, factors); the importances for one factor add up to 1
     factors: tuple[str, ...]
     objects: int
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, float]:
+        """The scores by their names in METRICS."""
         names = ("disentanglement", "completeness", "accuracy", "r2", "informativeness_published", "objects")
-        return {name: getattr(self, name) for name in names}
+        return {f"dci_{name}": getattr(self, name) for name in names}
 
 
 def dci(
@@ -88,12 +89,19 @@ def fitted(codes: Array, values: Array, is_discrete: bool, fast: bool) -> Any:
 
 
 def importances(trees: Any, codes: Array, values: Array, fast: bool) -> Array:
-    if not fast:
-        return np.asarray(np.abs(trees.feature_importances_))
-    from sklearn.inspection import permutation_importance
+    """How much each dimension helps to predict one factor, (D,). They add up to 1, so that all factors count alike.
 
-    found = permutation_importance(trees, codes, values, n_repeats=2, random_state=0)
-    return np.asarray(np.maximum(found.importances_mean, 0))
+    Histogram trees have no importances of their own: theirs is the score lost when a dimension is shuffled. It is no
+    share but a difference of accuracies or of R2, so it is divided by its sum, as the exact trees do it themselves.
+    """
+    if fast:
+        from sklearn.inspection import permutation_importance
+
+        found = permutation_importance(trees, codes, values, n_repeats=2, random_state=0)
+        raw = np.maximum(found.importances_mean, 0)
+    else:
+        raw = np.abs(trees.feature_importances_)
+    return np.asarray(raw / max(float(raw.sum()), 1e-12))
 
 
 def purity(importance: Array) -> float:
@@ -116,8 +124,7 @@ def objects_of(
     rows: dict[str, list[Array]] = {name: [] for name in scenes.info.factors if name not in NOT_FACTORS}
     device = next(model.parameters()).device
     for indices, batch in in_order(scenes, 32, limit=images):
-        with noise_from(noise_per_image([seed * 1_000_003 + index for index in indices])):
-            answer = model.infer(batch.image.to(device)).steps[-1]
+        answer = infer(model, batch.image.to(device), scene_seeds(seed, indices)).steps[-1]
         predicted, true = comparable(answer, batch.to(device))
         shared = iou(predicted, true)[:, :, 1:]
         sizes = true_sizes(true, shared.shape[2] + 1)[:, 1:]
@@ -148,6 +155,7 @@ def flattened(factors: Mapping[str, Array], kinds: Mapping[str, FactorKind]) -> 
 
 
 def kinds_of(names: Mapping[str, Array], kinds: Mapping[str, FactorKind]) -> dict[str, FactorKind]:
+    """The kind of each factor, also of those that `flattened` has numbered."""
     return {name: kinds[name] if name in kinds else kinds[name.rsplit("_", 1)[0]] for name in names}
 
 

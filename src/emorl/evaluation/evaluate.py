@@ -12,10 +12,11 @@ from torch import Tensor
 from emorl.data.base import SceneDataset
 from emorl.data.loading import in_order
 from emorl.errors import UserError
-from emorl.evaluation.segmentation import adjusted_rand_index, comparable, overlap_scores
+from emorl.evaluation.inference import infer
+from emorl.evaluation.metrics import score
 from emorl.models.base import Model
-from emorl.probability import scene_noise
-from emorl.types import Outcome, Scene
+from emorl.probability import scene_seeds
+from emorl.types import Scene
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Scores:
         return self.values[name].mean(dim=0)
 
     def mean(self, name: str) -> float:
+        """Mean over seeds and images."""
         return float(self.values[name].mean())
 
     def standard_error(self, name: str) -> float:
@@ -72,7 +74,7 @@ def evaluate(
 ) -> Scores:
     """Scores a posterior sample of each of the first `images` scenes, for each of `seeds` seeds from `seed` on.
 
-    Noise is a function of (seed, scene). With `means`, posteriors are not sampled but taken at their mean (deviation
+    Noise is a function of (seed, scene). With `means`, posteriors are not sampled but taken at their mean (Difference
     33). With several `tries` each image counts with the one of the smallest squared error, as in `Model.decompose`.
     """
     count = len(scenes) if images is None else min(images, len(scenes))
@@ -83,24 +85,22 @@ def evaluate(
             f"The model takes images of {model.config.image_size} pixels a side; "
             f"{scenes.info.name} has {scenes.info.image_size}."
         )
-    for name, number in (("tries", tries), ("seeds", seeds)):
-        if number < 1:
-            raise UserError(f"The number of {name} must be at least 1, not {number}.")
+    if seeds < 1:
+        raise UserError(f"The number of seeds must be at least 1, not {seeds}.")
     device = next(model.parameters()).device
 
-    def score(batch: Scene, indices: Sequence[int], seed: int) -> dict[str, Tensor]:
-        noise = scene_noise(seed, indices, means=means)
-        outcomes = [
-            model.infer(batch.image, num_slots=num_slots, num_steps=num_steps, noise=noise)
-            for _ in range(tries)
-        ]
-        return best_of([score_batch(o, batch, has_masks=scenes.info.has_masks) for o in outcomes])
+    def score_with(seed: int, batch: Scene, indices: Sequence[int]) -> dict[str, Tensor]:
+        seeds = scene_seeds(seed, indices)
+        found = infer(
+            model, batch.image, seeds, means=means, tries=tries, num_slots=num_slots, num_steps=num_steps
+        )
+        return score(found, batch, has_masks=scenes.info.has_masks)
 
     chosen = range(seed, seed + seeds)
     batches = []
     for indices, batch in in_order(scenes, batch_size, limit=count):
         batch = batch.to(device)
-        scores = [score(batch, indices, s) for s in chosen]
+        scores = [score_with(one, batch, indices) for one in chosen]
         batches.append({name: torch.stack([one[name] for one in scores]) for name in scores[0]})
         progress(indices[-1] + 1, count)
     values = {name: torch.cat([batch[name] for batch in batches], dim=1) for name in batches[0]}
@@ -114,40 +114,3 @@ def evaluate(
         "tries": tries,
     }
     return Scores(values, settings)
-
-
-def best_of(tries: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Scores, image by image, of the try with the smallest squared error."""
-    which = torch.stack([scores["mse"] for scores in tries]).argmin(dim=0)
-    images = torch.arange(len(which))
-    return {name: torch.stack([scores[name] for scores in tries])[which, images] for name in tries[0]}
-
-
-def used_slots(segmentation: Tensor, num_slots: int, *, share: float = 0.01) -> Tensor:
-    """Number of slots that own at least this share of the pixels of `segmentation` (B, H, W). Returns (B,)."""
-    owned = torch.nn.functional.one_hot(segmentation.flatten(1), num_slots).float().mean(dim=1)
-    return (owned >= share).sum(dim=1).float()
-
-
-def agreement(predicted: Tensor, true: Tensor) -> dict[str, Tensor]:
-    return {
-        "ari": adjusted_rand_index(predicted, true),
-        "ari_with_background": adjusted_rand_index(predicted, true, ignore=None),
-        **overlap_scores(predicted, true),
-    }
-
-
-def score_batch(outcome: Outcome, scenes: Scene, *, has_masks: bool) -> dict[str, Tensor]:
-    """Returns name -> (B,), on the CPU. What compares masks is there if the true ones are."""
-    answer = outcome.steps[-1]
-    mse = (answer.image - scenes.image).square().mean(dim=(1, 2, 3))
-    flat = scenes.image.flatten(2)
-    scores = {
-        **(agreement(*comparable(answer, scenes)) if has_masks else {}),
-        "mse": mse,
-        # Against an image of one colour: 0 is a collapsed model, 1 a perfect reconstruction.
-        "explained": 1 - mse / flat.var(dim=2, correction=0).mean(dim=1).clamp_min(1e-12),
-        "slots_used": used_slots(answer.segmentation, answer.masks.shape[1]),
-    }
-    terms = {name: term.expand(len(scenes.image)) for name, term in outcome.terms.items()}
-    return {name: values.float().cpu() for name, values in {**scores, **terms}.items()}

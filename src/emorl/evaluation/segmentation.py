@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -21,17 +23,68 @@ def adjusted_rand_index(predicted: Tensor, true: Tensor, *, ignore: int | None =
     Pixels whose true id is `ignore` are left out; the benchmark leaves out the background, id 0. As in scikit-learn,
     the score is 1 where both put all pixels into one group or each into its own, and where no pixel is left.
     """
+    pairs = Pairs.count(predicted, true, ignore)
+    best = (pairs.in_predicted + pairs.in_true) / 2
+    is_trivial = (pairs.in_predicted == pairs.in_both) & (
+        pairs.in_true == pairs.in_both
+    )  # they never disagree
+    above_chance = pairs.in_both - pairs.expected
+    return torch.where(is_trivial, 1.0, above_chance / torch.where(is_trivial, 1.0, best - pairs.expected))
+
+
+def adjusted_precision_recall(
+    predicted: Tensor, true: Tensor, *, ignore: int | None = 0
+) -> tuple[Tensor, Tensor]:
+    """The two halves of the ARI, which is their harmonic mean. Each is 1 if perfect, 0 if random; (B,) both.
+
+    Precision: are two pixels of one predicted group of one object? Recall: are two pixels of one object in one group?
+    Where every answer would be right, e.g. precision with a single object, the score is 1.
+    """
+    pairs = Pairs.count(predicted, true, ignore)
+    above_chance = pairs.in_both - pairs.expected
+
+    def adjusted(own: Tensor, other: Tensor) -> Tensor:
+        is_trivial = (own == 0) | (other == pairs.all)
+        return torch.where(is_trivial, 1.0, above_chance / torch.where(is_trivial, 1.0, own - pairs.expected))
+
+    return adjusted(pairs.in_predicted, pairs.in_true), adjusted(pairs.in_true, pairs.in_predicted)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Numbers of ordered pairs of different pixels of each of B images; (B,) each."""
+
+    all: Tensor
+    in_predicted: Tensor  # both pixels in one predicted group
+    in_true: Tensor  # both in one true group
+    in_both: Tensor
+
+    @staticmethod
+    def count(predicted: Tensor, true: Tensor, ignore: int | None) -> Pairs:
+        """Counts pairs of pixels whose true id is not `ignore`."""
+        check_shapes(predicted, true)
+        counts = contingency(predicted.flatten(1).long(), true.flatten(1).long(), ignore)
+        a, b = counts.sum(dim=2), counts.sum(dim=1)
+        n = a.sum(dim=1)
+        both = counts.square().sum(dim=(1, 2)) - counts.sum(dim=(1, 2))
+        return Pairs(n * (n - 1), (a * (a - 1)).sum(dim=1), (b * (b - 1)).sum(dim=1), both)
+
+    @property
+    def expected(self) -> Tensor:
+        """How many pairs would be in both by chance."""
+        return self.in_predicted * self.in_true / self.all.clamp_min(1)
+
+
+def check_shapes(predicted: Tensor, true: Tensor) -> None:
+    """Raises ValueError unless both have the same shape."""
     if predicted.shape != true.shape:
         raise ValueError(f"segmentations differ in shape: {tuple(predicted.shape)} and {tuple(true.shape)}")
-    counts = contingency(predicted.flatten(1).long(), true.flatten(1).long(), ignore)
-    pairs = counts.square().sum(dim=(1, 2)) - counts.sum(dim=(1, 2))  # twice the pairs together in both
-    a, b = counts.sum(dim=2), counts.sum(dim=1)
-    n = a.sum(dim=1)
-    in_predicted, in_true = (a * (a - 1)).sum(dim=1), (b * (b - 1)).sum(dim=1)
-    expected = in_predicted * in_true / (n * (n - 1)).clamp_min(1)
-    best = (in_predicted + in_true) / 2
-    is_trivial = (in_predicted == pairs) & (in_true == pairs)  # no pair on which they disagree
-    return torch.where(is_trivial, 1.0, (pairs - expected) / torch.where(is_trivial, 1.0, best - expected))
+
+
+def used_slots(segmentation: Tensor, num_slots: int, *, share: float = 0.01) -> Tensor:
+    """Number of slots that own at least this share of the pixels of `segmentation` (B, H, W). Returns (B,)."""
+    owned = torch.nn.functional.one_hot(segmentation.flatten(1), num_slots).float().mean(dim=1)
+    return (owned >= share).sum(dim=1).float()
 
 
 def overlap_scores(predicted: Tensor, true: Tensor) -> dict[str, Tensor]:
@@ -60,8 +113,7 @@ def overlap_scores(predicted: Tensor, true: Tensor) -> dict[str, Tensor]:
 
 def iou(predicted: Tensor, true: Tensor) -> Tensor:
     """Intersection over union of every predicted with every true group, (B, P, T)."""
-    if predicted.shape != true.shape:
-        raise ValueError(f"segmentations differ in shape: {tuple(predicted.shape)} and {tuple(true.shape)}")
+    check_shapes(predicted, true)
     counts = contingency(predicted.flatten(1).long(), true.flatten(1).long(), None)
     union = counts.sum(dim=2, keepdim=True) + counts.sum(dim=1, keepdim=True) - counts
     return counts / union.clamp_min(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from emorl.nn.decoder import SlotDecoder
 from emorl.nn.lattice import pixel_centres
 from emorl.probability import Noise, scene_noise
 from emorl.schedules import Schedule
-from emorl.types import Decomposition, Outcome, best_of
+from emorl.types import Decomposition, Outcome
 
 
 class Model(nn.Module, ABC):
@@ -141,9 +141,8 @@ class Model(nn.Module, ABC):
             Noise(means=not sample) if seed is None else scene_noise(seed, range(len(x)), means=not sample)
         )
         budget = {"num_slots": num_slots, "num_steps": num_steps}
-        found = [self.infer(x, **budget, noise=noise).steps[-1] for _ in range(tries)]  # type: ignore[arg-type]
-        errors = torch.stack([(one.image - x).square().mean(dim=(1, 2, 3)) for one in found])
-        chosen = Decomposition.choose(found, best_of(errors))
+        tried = [self.infer(x, **budget, noise=noise) for _ in range(tries)]  # type: ignore[arg-type]
+        chosen = best_of(tried, x).steps[-1]
         if size is None or size == self.config.image_size:
             return chosen
         return self.enlarged(chosen, size)
@@ -192,3 +191,17 @@ class Model(nn.Module, ABC):
         if self.step_range[0] > I:
             raise UserError(f"The number of steps must be at least {self.step_range[0]}, not {I}.")
         return K, I
+
+
+def best_of(tries: Sequence[Outcome], x: Tensor) -> Outcome:
+    """For each image of `x` (B, 3, H, W) the try whose answer has the smallest squared error: answer and terms."""
+    if len(tries) == 1:
+        return tries[0]
+    answers = [one.steps[-1] for one in tries]
+    which = torch.stack([(answer.image - x).square().mean(dim=(1, 2, 3)) for answer in answers]).argmin(dim=0)
+    images = torch.arange(len(x), device=which.device)
+    terms = {
+        name: torch.stack([one.terms[name].expand(len(x)) for one in tries])[which, images]
+        for name in tries[0].terms
+    }
+    return Outcome(tries[0].loss, terms, (Decomposition.choose(answers, which),))

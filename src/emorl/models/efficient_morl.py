@@ -218,14 +218,19 @@ class EfficientMORL(Model):
         size, block = self.config.image_size, self.config.objective.block
         lattice = draw_lattice(size, block, x.device) if is_training and block > 1 else None
         parameters = self.decoder.parameters() if is_training else ()
-        needs_gradient = is_training or not is_last
+
+        def f(z: Tensor, images: slice) -> tuple[Tensor, ...]:
+            return self.explain(x[images], lattice, z)
+
         return value_and_gradient(
-            partial(self.explain, x, lattice=lattice), z, parameters, needed=needs_gradient
+            f,
+            z,
+            parameters,
+            needed=is_training or not is_last,
+            images_at_once=self.decoder.images_at_once,
         )
 
-    def explain(
-        self, x: Tensor, z: Tensor, *, lattice: Lattice | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def explain(self, x: Tensor, lattice: Lattice | None, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Decodes `z`. Returns its NLL per image, masks and components, at the pixels of `lattice` only if given."""
         sigma = float(self.sigma)
         if lattice is None:

@@ -7,7 +7,6 @@ what each slot paints and how well that explains the image, pixel by pixel.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -142,10 +141,15 @@ class IODINE(Model):
         """
         parameters = self.decoder.parameters() if trained else ()
         needed = trained or not is_last
-        explain = partial(self.explain, x, needed)
-        return value_and_gradient(explain, z, parameters, needed=needed)  # type: ignore[return-value]
 
-    def explain(self, x: Tensor, needs_gradient: bool, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        def f(z: Tensor, images: slice) -> tuple[Tensor, ...]:
+            return self.explain(x[images], z, needs_gradient=needed)
+
+        return value_and_gradient(  # type: ignore[return-value]
+            f, z, parameters, needed=needed, images_at_once=self.decoder.images_at_once
+        )
+
+    def explain(self, x: Tensor, z: Tensor, *, needs_gradient: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Decodes `z`. Returns its NLL per image, what slots paint, and the gradient of the NLL with respect to that.
 
         The gradient is on the way to that of `z`, but autograd does not keep it. Likelihoods are cheap beside

@@ -147,6 +147,7 @@ class SlotDecoder(nn.Module, ABC):
     """Renders each slot independently, with shared weights; only the softmax over masks couples them."""
 
     image_size: int
+    images_at_once: int | None = None  # to train with at a time, where that is faster than all of a batch
 
     @abstractmethod
     def render(self, z: Tensor, coordinates: Tensor | None = None) -> Tensor:

@@ -13,43 +13,58 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Loss = Callable[[Tensor], tuple[Tensor, ...]]  # z -> a value per image (B,), and whatever else came with it
+# z (b, K, D) of some images of the batch, and which ones -> a value per image (b,), and whatever else came with it.
+Loss = Callable[[Tensor, slice], tuple[Tensor, ...]]
 
 
 def value_and_gradient(
-    f: Loss, z: Tensor, parameters: Iterable[Tensor] = (), *, needed: bool = True
+    f: Loss,
+    z: Tensor,
+    parameters: Iterable[Tensor] = (),
+    *,
+    needed: bool = True,
+    images_at_once: int | None = None,
 ) -> tuple[Tensor, ...]:
     """Evaluates `f(z)` = (values (B,), *others). Returns (Σ_b values_b, values, *others).
 
     The sum is differentiable with respect to `z` and those of `parameters` that are trained, at no further cost; the
     rest is detached. A sum and not a mean: the decomposition of an image must not depend on its neighbours in the
-    batch. Where the gradient is not `needed`, none is computed.
+    batch. Where the gradient is not `needed`, none is computed. `images_at_once` is how many images `f` is given at a
+    time, by default all: a few may stay in the processor's cache.
     """
-    trained = [parameter for parameter in parameters if parameter.requires_grad]
     if not needed:
         with torch.no_grad():
-            values, *others = f(z)
+            values, *others = f(z, slice(None))
         return values.sum(), values, *others
-    return KnownGradient.apply(f, z, *trained)  # type: ignore[no-any-return, no-untyped-call]
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    return KnownGradient.apply(f, images_at_once or max(1, len(z)), z, *trained)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class KnownGradient(torch.autograd.Function):
     """A scalar whose gradient was computed together with its value."""
 
     @staticmethod
-    def forward(ctx: Any, f: Loss, z: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
-        """Computes value and gradient at once and keeps the gradient alone."""
-        with torch.enable_grad():
-            leaf = z.detach().requires_grad_()
-            values, *others = f(leaf)
-            total = values.sum()
-            gradients = torch.autograd.grad(total, (leaf, *parameters))
-        ctx.save_for_backward(*gradients)
-        results = [values.detach(), *(other.detach() for other in others)]
-        ctx.mark_non_differentiable(*results)
-        return total.detach(), *results
+    def forward(ctx: Any, f: Loss, step: int, z: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
+        """Computes value and gradient, a few images at a time, and keeps the gradient alone."""
+        sums: list[Tensor] = []  # of the parameters' gradients
+        of_z: list[Tensor] = []
+        results: list[tuple[Tensor, ...]] = []
+        for start in range(0, len(z), step):
+            images = slice(start, start + step)
+            with torch.enable_grad():
+                leaf = z[images].detach().requires_grad_()
+                result = f(leaf, images)
+                gradient, *of_parameters = torch.autograd.grad(result[0].sum(), (leaf, *parameters))
+            of_z.append(gradient)
+            results.append(tuple(tensor.detach() for tensor in result))
+            pairs = zip(sums, of_parameters, strict=True)
+            sums = [total.add_(one) for total, one in pairs] if sums else of_parameters
+        whole = tuple(torch.cat(parts) for parts in zip(*results, strict=True))
+        ctx.save_for_backward(torch.cat(of_z), *sums)
+        ctx.mark_non_differentiable(*whole)
+        return whole[0].sum(), *whole
 
     @staticmethod
     def backward(ctx: Any, scale: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         """Scales the gradient that is known."""
-        return None, *(scale * gradient for gradient in ctx.saved_tensors)
+        return None, None, *(scale * gradient for gradient in ctx.saved_tensors)

@@ -7,19 +7,27 @@ from itertools import chain
 
 from torch import Tensor
 
-from emorl.probability import noise_from, noise_per_image
-from emorl.report.charts import scatter, sorted_scores
+from emorl.evaluation.inference import decompose_scene
+from emorl.evaluation.metrics import metric
+from emorl.plots.dots import scatter, sorted_scores
+from emorl.plots.panels import Panels, Pixels
+from emorl.plots.pictures import (
+    posterior_panels,
+    scene_panels,
+    scene_row,
+    segmentation_pixels,
+    to_pixels,
+    worst_by,
+    worst_scenes,
+)
+from emorl.report.groups import Extent, Group, Scored, shortened
 from emorl.report.html import Block, Charts, Part, Section, drawing, pictures
-from emorl.report.images import scene_panels, scene_row, segmentation_pixels, to_pixels, worst_scenes
-from emorl.report.panels import Panels, Pixels
-from emorl.report.posteriors import posterior_panels
-from emorl.report.runs import QUANTITIES, Extent, Group, Scored, shortened
 
 
 def headed(groups: Sequence[Group], parts: Sequence[Sequence[Block]]) -> list[Part]:
     """A part for the first run of each group, under its name if there are several runs."""
     is_alone = len(groups) == 1 and len(groups[0].members) == 1
-    titles = ["" if is_alone else group.first.run.name for group in groups]
+    titles = ["" if is_alone else group.first.run.label for group in groups]
     return [Part(blocks, title) for blocks, title in zip(parts, titles, strict=True)]
 
 
@@ -27,7 +35,7 @@ def scenes_section(groups: Sequence[Group], extent: Extent) -> Section:
     """The first scenes and the worst, of the first run of each group; of several runs, the same scenes by each."""
     parts = headed(groups, [scene_pictures(group.first, extent) for group in groups])
     members = [one for group in groups for one in group.members]
-    comparable = [one for one in members if one.run.shows_like(members[0].run)][:6]
+    comparable = [one for one in members if one.sees_the_same_as(members[0])][:6]
     if len(comparable) > 1:
         alt = "The same scenes in the eyes of each run"
         caption = (
@@ -39,14 +47,15 @@ def scenes_section(groups: Sequence[Group], extent: Extent) -> Section:
 
 
 def scene_pictures(one: Scored, extent: Extent) -> list[Block]:
-    run, scores = one.run, one.scores
+    """The first scenes, the worst ones, and charts of the scores scene by scene."""
+    scores = one.scores
     count = min(extent.scenes, scores.settings["images"])
-    name = "ari" if "ari" in scores.values else "mse"
-    values, quantity = scores.of_images(name), QUANTITIES[name]
+    name = worst_by(scores)
+    values, quantity = scores.of_images(name), metric(name)
 
     def drawn(indices: Sequence[int], **words: str) -> Block:
         labels = [f"{quantity.title} {quantity.text(float(values[index]))}" for index in indices]
-        panels = scene_panels(run.model, run.scenes, indices=indices, labels=labels, sample=True)
+        panels = scene_panels(one.run.model, one.scenes, indices=indices, labels=labels, sample=True)
         return pictures(panels, span=6 if len(panels.titles) <= 10 else 12, **words)
 
     return [
@@ -69,56 +78,53 @@ def scene_pictures(one: Scored, extent: Extent) -> list[Block]:
 def score_charts(one: Scored) -> Charts:
     """Scores scene by scene: a mean can hide a few failures."""
     names = [name for name in ("ari", "mse") if name in one.scores.values]
-    values = {name: one.scores.of_images(name) * QUANTITIES[name].factor for name in names}
+    values: dict[str, list[float]] = {name: one.scores.of_images(name).tolist() for name in names}
     drawings = [
-        drawing(sorted_scores(values[name].tolist(), name == "ari", title=QUANTITIES[name].heading),
-                alt=f"{QUANTITIES[name].title} of every scene, in order")
+        drawing(sorted_scores(values[name], name), alt=f"{metric(name).title} of every scene, in order")
         for name in names
-    ]  # fmt: skip
+    ]
     if len(names) == 2:
-        headings = [QUANTITIES[name].heading for name in names]
-        cloud = scatter(values["ari"].tolist(), values["mse"].tolist(), *headings)
-        drawings.append(drawing(cloud, alt="ARI and MSE of every scene"))
+        drawings.append(drawing(scatter(values), alt="ARI and MSE of every scene"))
     return Charts(drawings, f"Scene by scene: {failures(one.scores.of_images(names[0]), names[0])}")
 
 
 def failures(values: Tensor, name: str) -> str:
+    """How many scenes went wrong, in words."""
     if name != "ari":
-        return f"half of the {len(values)} have an MSE below {QUANTITIES[name].text(float(values.median()))}."
+        return f"half of the {len(values)} have an MSE below {metric(name).text(float(values.median()))}."
     return f"{int((values < 0.9).sum())} of {len(values)} have an ARI below 0.9."
 
 
 def side_by_side(members: Sequence[Scored], count: int) -> Panels:
     """A row for each scene: image, true objects, then reconstruction and owners of the objects' pixels by each run."""
-    scenes = members[0].run.scenes
+    scenes = members[0].scenes
     rows: list[list[Pixels]] = []
     for index in range(min(count, len(scenes))):
         scene = scenes[index]
         row = scene_row(scene) if scenes.info.has_masks else [to_pixels(scene.image)]
         for one in members:
-            x = scene.image[None].to(next(one.run.model.parameters()).device)
-            with noise_from(noise_per_image([index])):
-                found = one.run.model.decompose(x, sample=True)
+            found = decompose_scene(one.run.model, scenes, index, sample=True)
             owners = found.segmentation[0].cpu() + 1
             if scenes.info.has_masks:
                 owners = owners * (scene.segmentation > 0)
             row += [to_pixels(found.image[0]), segmentation_pixels(owners, has_background=True)]
         rows.append(row)
     truth = ["image", "objects"] if scenes.info.has_masks else ["image"]
-    names = shortened([one.run.name for one in members], 14)
+    names = shortened([one.run.label for one in members], 14)
     titles = [*truth, *chain(*((name, "") for name in names))]
     return Panels(rows, titles=titles)
 
 
 def inference_section(groups: Sequence[Group]) -> Section:
+    """One scene of each group, inference step by step."""
     caption = (
         "Below the scene, a row for each step. Attention: the slot that claims each place. Under each slot, the image "
         "in the light of its attention, or of its mask where a step does not attend."
     )
     parts = []
     for group in groups:
-        run, scene = group.first.run, clear_scene(group.first)
-        panels = posterior_panels(run.model, run.scenes, scene=scene)
+        scene = clear_scene(group.first)
+        panels = posterior_panels(group.first.run.model, group.first.scenes, scene=scene)
         parts.append([pictures(panels, alt=f"Inference of scene {scene}, step by step", caption=caption)])
     prose = "What the model believes after each step, from its first guess to the answer."
     return Section("inference", "Inference, step by step", prose, headed(groups, parts))

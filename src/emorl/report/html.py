@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 from jinja2 import Environment, FileSystemLoader
 from PIL import Image
 
-from emorl.report.charts import Chart, svg_of
-from emorl.report.panels import Panels
-from emorl.report.traversals import as_gif
+from emorl.plots.panels import Panels, as_gif
+from emorl.plots.style import Chart, svg_of
 
 PIXELS = 112  # of an inch of a chart, at most
 SIDE = 128  # of a panel, about
@@ -92,7 +91,7 @@ class Table:
     kind: ClassVar[str] = "table"
     head: Sequence[str]
     lines: Sequence[Line]
-    style: str  # "numbers" or "settings"
+    style: str  # "numbers", "numbers meanings" (with words in the last column) or "settings"
     caption: str = ""
     summary: str = ""
     span: int = 12
@@ -100,7 +99,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Commands:
-    """What to type."""
+    """Command lines."""
 
     kind: ClassVar[str] = "commands"
     lines: Sequence[str]
@@ -131,7 +130,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """All there is to say."""
+    """Everything on the page, from top to bottom."""
 
     title: str
     kicker: str
@@ -163,11 +162,13 @@ def animation(frames: Sequence[Panels], **words: Any) -> Pictures:
 
 
 def titles_of(panels: Panels) -> list[tuple[str, str]]:
+    """Column titles with the colours of their slots, as CSS."""
     colors = [f"rgb{color}" if color else "" for color in panels.colors]
     return list(zip(panels.titles, colors, strict=True))
 
 
 def drawing(chart: Chart, *, alt: str) -> Drawing:
+    """A chart for the page."""
     return Drawing(svg_of(chart), round(chart.get_size_inches()[0] * PIXELS), alt)
 
 
@@ -183,10 +184,12 @@ def data_address(image: Image.Image) -> str:
 
 
 def address(kind: str, content: bytes) -> str:
+    """Content as a data: address."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def render(page: Page) -> str:
+    """The page as HTML."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )

@@ -9,36 +9,33 @@ from typing import Any
 from torch import Tensor
 
 from emorl.errors import UserError
-from emorl.evaluation.activeness import Activeness, activeness, latent_ranges, widest
-from emorl.evaluation.sweeps import Row, sweep_steps
-from emorl.probability import noise_from, noise_per_image
-from emorl.report.charts import COLORS, sweep_panel
+from emorl.evaluation.inference import decompose_scene
+from emorl.evaluation.latents import Activeness, activeness, latent_ranges, widest
+from emorl.evaluation.metrics import metric, shown_in_charts
+from emorl.evaluation.sweeps import Row, sweep
+from emorl.plots.lines import SMALL, line_chart, score_panels
+from emorl.plots.maps import activeness_map, importance_matrix
+from emorl.plots.style import COLORS
+from emorl.plots.traversals import traversal_frames, traversal_panels, traverse
 from emorl.report.galleries import clear_scene, headed
+from emorl.report.groups import Extent, Group, Scored, Stage
 from emorl.report.html import Block, Charts, Line, Part, Section, Table, animation, drawing, pictures
-from emorl.report.maps import activeness_map, importance_matrix
+from emorl.report.presets import system_of
 from emorl.report.published import PUBLISHED_DCI
-from emorl.report.runs import QUANTITIES, Extent, Group, Run, Scored, Stage
-from emorl.report.traversals import traversal_frames, traversal_panels, traverse
 
 STEPS = range(7)  # I of the sweep
-DCI_TITLES = {
-    "disentanglement": "Disentanglement",
-    "completeness": "Completeness",
-    "accuracy": "Accuracy, discrete factors",
-    "r2": "R², continuous factors",
-    "informativeness_published": "Informativeness, as published",
-}
 
 
 def latent_section(groups: Sequence[Group], extent: Extent, stage: Stage) -> Section:
+    """Latents moved one by one, and which of them are active."""
     parts = []
     for group in groups:
-        run = group.first.run
+        run, scenes = group.first.run, group.first.scenes
         found: Activeness | None = None
         if extent.probed:
-            with stage(f"moving the latents of {run.name}") as progress:
-                found = activeness(run.model, run.scenes, images=extent.probed, progress=progress)
-        ranges = latent_ranges(run.model, run.scenes, images=extent.swept) if found is None else found.ranges
+            with stage(f"moving the latents of {run.label}") as progress:
+                found = activeness(run.model, scenes, images=extent.probed, progress=progress)
+        ranges = latent_ranges(run.model, scenes, images=extent.swept) if found is None else found.ranges
         dims = widest(ranges, extent.dims) if found is None else found.order[: extent.dims]
         blocks = moving_pictures(group.first, ranges, dims, has_map=found is not None)
         if found is not None:
@@ -58,10 +55,9 @@ def latent_section(groups: Sequence[Group], extent: Extent, stage: Stage) -> Sec
 
 
 def moving_pictures(one: Scored, ranges: Tensor, dims: Sequence[int], *, has_map: bool) -> list[Block]:
+    """The most active dimensions of one slot, as an animation and in rows."""
     run, scene = one.run, clear_scene(one)
-    x = run.scenes[scene].image[None].to(next(run.model.parameters()).device)
-    with noise_from(noise_per_image([scene])):
-        found = run.model.decompose(x)
+    found = decompose_scene(run.model, one.scenes, scene)
     smooth = traverse(run.model, found, ranges, dims, values=16)
     coarse = traverse(run.model, found, ranges, dims, values=9, slot=smooth.slot)
     names = ", ".join(f"z{d}" for d in dims)
@@ -84,27 +80,28 @@ def moving_pictures(one: Scored, ranges: Tensor, dims: Sequence[int], *, has_map
 
 def steps_section(groups: Sequence[Group], extent: Extent, stage: Stage) -> Section | None:
     """Scores against I at test time; None where no model refines."""
-    curves: list[tuple[str, list[Row]]] = []
-    legend: list[tuple[str, str]] = []
+    curves: dict[str, list[Row]] = {}
+    colors: list[str] = []
     for g, group in enumerate(groups):
-        try:
-            with stage(f"refining with {group.first.run.name}") as progress:
+        run, scenes = group.first.run, group.first.scenes
+        if run.model.least_steps == 0:
+            with stage(f"refining with {run.label}") as progress:
                 options: Any = {"images": extent.swept, "progress": progress}
-                rows = sweep_steps(group.first.run.model, group.first.run.scenes, STEPS, **options)
-        except UserError:  # a model that is not iterative
-            continue
-        curves.append((COLORS[g % len(COLORS)], rows))
-        legend.append((COLORS[g % len(COLORS)], group.label))
+                curves[group.label] = sweep(run.model, scenes, "num_steps", STEPS, **options)
+            colors.append(COLORS[g % len(COLORS)])
     if not curves:
         return None
     usual = groups[0].first.scores.settings["num_steps"] if len(groups) == 1 else None
+    shared = [name for name in shown_in_charts(groups[0].first.scores.values)
+              if all(name in row for rows in curves.values() for row in rows)]  # fmt: skip
+    panels = score_panels(curves, label="refinements I", names=shared, colors=colors, usual=usual)
     drawings = [
-        drawing(sweep_panel(curves, name, usual=usual, title=QUANTITIES[name].heading,
-                            factor=QUANTITIES[name].factor, xlabel="refinements I"),
-                alt=f"{QUANTITIES[name].title} against the number of refinements")
-        for name in ("ari", "mse", "kl_refined")
-        if all(name in row for _, rows in curves for row in rows)
-    ]  # fmt: skip
+        drawing(
+            line_chart([panel], size=SMALL, legend=()), alt=f"{panel.title} against the number of refinements"
+        )
+        for panel in panels
+    ]
+    legend = list(zip(colors, curves, strict=True))
     caption = f"{extent.swept} scenes; the band is the standard error."
     caption += " Dotted: the number that the model is configured for." if usual is not None else ""
     prose = (
@@ -124,16 +121,23 @@ def disentanglement_section(groups: Sequence[Group], extent: Extent, stage: Stag
     parts: list[list[Block]] = []
     for group in groups:
         run = group.first.run
-        with stage(f"growing trees for {run.name}"):
+        with stage(f"growing trees for {run.label}"):
             try:
-                found = evaluate_dci(run.model, run.scenes, images=extent.images, fast=extent.dci == "fast")
+                found = evaluate_dci(
+                    run.model, group.first.scenes, images=extent.images, fast=extent.dci == "fast"
+                )
             except UserError as error:  # no known factors, or too few objects
-                warnings.warn(f"The report has no DCI of {run.name}: {error}", stacklevel=2)
+                warnings.warn(f"The report has no DCI of {run.label}: {error}", stacklevel=2)
                 continue
         chart = importance_matrix(found.importance.tolist(), found.factors)
         alt = f"Importance of dimensions for {', '.join(found.factors)}"
         caption = f"What each dimension contributes to each factor; {found.objects} objects."
-        parts.append([Charts([drawing(chart, alt=alt)], caption, span=7), dci_table(run, found.summary())])
+        parts.append(
+            [
+                Charts([drawing(chart, alt=alt)], caption, span=7),
+                dci_table(group.first, found.summary(), is_fast=extent.dci == "fast"),
+            ]
+        )
         kept.append(group)
     if not parts:
         return None
@@ -144,15 +148,19 @@ def disentanglement_section(groups: Sequence[Group], extent: Extent, stage: Stag
     return Section("dci", "Dimensions and factors", prose, headed(kept, parts))
 
 
-def dci_table(run: Run, scores: Mapping[str, float]) -> Table:
+def dci_table(one: Scored, scores: Mapping[str, float], *, is_fast: bool) -> Table:
     """DCI here and, where it is known, in the paper."""
-    theirs = PUBLISHED_DCI.get((run.kind, run.dataset), {})
+    theirs = PUBLISHED_DCI.get((system_of(one.run.config), one.dataset), {})
     lines = []
-    for name, title in DCI_TITLES.items():
-        paper = (
-            [f"{theirs[name].mean:.2f} ± {theirs[name].sd:.2f}" if name in theirs else ""] if theirs else []
+    for name in (name for name in scores if name != "dci_objects"):
+        paper = metric(name).text(*theirs[name][:2]) if name in theirs else ""
+        lines.append(
+            Line([metric(name).title, metric(name).text(scores[name]), *([paper] if theirs else [])])
         )
-        lines.append(Line([title, f"{scores[name]:.2f}", *paper]))
     head = ["", "here", *(["paper"] if theirs else [])]
     caption = "The last line is the paper's definition, which counts a continuous factor as 0."
+    if is_fast:
+        caption += (
+            " Fast trees, whose importances are measured by shuffling; the paper's are the exact ones'."
+        )
     return Table(head, lines, style="numbers", caption=caption, span=5)

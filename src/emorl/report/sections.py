@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from emorl.report.charts import COLORS, comparison
-from emorl.report.curves import Course, Metrics, panel_chart, panels_of
+from emorl.evaluation.metrics import METRICS, metric, shown_in_charts
+from emorl.plots.dots import comparison
+from emorl.plots.lines import SMALL, line_chart
+from emorl.plots.style import COLORS
+from emorl.plots.training import Course, training_panels
+from emorl.report.groups import Group, Scored, differences, shortened, written
 from emorl.report.html import Charts, Commands, Line, Part, Section, Table, Tile, drawing
+from emorl.report.presets import changed, flat, train_command
 from emorl.report.published import PUBLISHED_ARI, SYSTEMS, Published, published
-from emorl.report.runs import (
-    HEADLINE,
-    QUANTITIES,
-    Group,
-    Run,
-    dataset_title,
-    differences,
-    flat,
-    shortened,
-    written,
-)
+from emorl.runs.presets import PRESETS
 
 GENERATED = " Scenes are generated anew by the published rules: other images of the same kind."
 
 
 def tiles(groups: Sequence[Group]) -> tuple[list[Tile], str]:
     """The main scores in large type, and what their spread means."""
-    known = [name for name in HEADLINE if all(name in group.first.scores.values for group in groups)]
+    every = shown_in_charts(groups[0].first.scores.values)
+    known = [name for name in every if all(name in group.first.scores.values for group in groups)]
     if len(groups) == 1:
         found = [score_tile(name, groups[0]) for name in known]
     else:
@@ -35,25 +31,26 @@ def tiles(groups: Sequence[Group]) -> tuple[list[Tile], str]:
 
 
 def group_tile(group: Group, names: Sequence[str]) -> Tile:
-    """The first of some scores in large type, the next two below."""
-    first = QUANTITIES[names[0]]
+    """The first of some scores in large type, the others below."""
+    first = metric(names[0])
     value, spread = first.text(*group.value(names[0])).split(" ± ")
-    rest = [(QUANTITIES[name], group.value(name)) for name in names[1:3]]
-    note = ", ".join(f"{quantity.title} {quantity.text(*of)} {quantity.unit}" for quantity, of in rest)
+    rest = [(metric(name), group.value(name)) for name in names[1:]]
+    note = ", ".join(f"{one.title} {one.text(*of)} {one.unit}".strip() for one, of in rest)
     return Tile(f"{first.title}, {group.label}", value, spread, note)
 
 
 def score_tile(name: str, group: Group) -> Tile:
-    quantity = QUANTITIES[name]
-    value, spread = quantity.text(*group.value(name)).split(" ± ")
-    theirs = group.first.run.published.get(name)
-    note = f"paper: {quantity.text(theirs.mean, theirs.sd)}" if theirs else ""
+    """One score of the only group, beside the paper's."""
+    value, spread = metric(name).text(*group.value(name)).split(" ± ")
+    theirs = group.first.published.get(name)
+    note = f"paper: {metric(name).text(theirs.mean, theirs.sd)}" if theirs else ""
     if name == "slots_used":
         note = f"of {group.first.scores.settings['num_slots']}"
-    return Tile(quantity.heading, value, spread, note, quantity.hint)
+    return Tile(metric(name).heading, value, spread, note, metric(name).meaning)
 
 
 def spread_note(groups: Sequence[Group]) -> str:
+    """What stands after ±."""
     counts = [len(group.members) for group in groups]
     images = groups[0].first.scores.settings["images"]
     of_seeds = f"the standard deviation over {max(counts)} training seeds"
@@ -65,9 +62,11 @@ def spread_note(groups: Sequence[Group]) -> str:
 
 def paper_section(groups: Sequence[Group]) -> Section | None:
     """Our scores and the paper's, for the data set of the first runs; None where the paper has none."""
-    dataset = groups[0].first.run.dataset
-    mine = [g for g in groups if g.first.run.dataset == dataset and "ari" in g.first.scores.values]
-    theirs = {SYSTEMS[kind]: (kind, value) for (kind, on), value in PUBLISHED_ARI.items() if on == dataset}
+    dataset = groups[0].first.dataset
+    mine = [g for g in groups if g.first.dataset == dataset and "ari" in g.first.scores.values]
+    theirs = {
+        SYSTEMS[system]: (system, value) for (system, on), value in PUBLISHED_ARI.items() if on == dataset
+    }
     if not theirs or not mine:
         return None
     alone = "this run" if len(mine[0].members) == 1 else f"these {len(mine[0].members)} runs"
@@ -78,66 +77,70 @@ def paper_section(groups: Sequence[Group]) -> Section | None:
         {name: (value.mean, value.sd) for name, (_, value) in theirs.items()},
     )
     known = {name for group in mine for name in group.first.scores.values}
-    names = [name for name in ("ari", "mse", "kl_refined") if name in known]
+    names = [name for name in ("ari", "mse", "kl") if name in known]
     lines = [
         Line([name, *(group.text(score) for score in names)], is_marked=True) for name, group in ours.items()
     ]
-    for name, (kind, _) in theirs.items():
-        scores = published(kind, dataset)
-        cells = [QUANTITIES[s].text(scores[s].mean, scores[s].sd) if s in scores else "" for s in names]
+    for name, (system, _) in theirs.items():
+        scores = published(system, dataset)
+        cells = [METRICS[s].text(scores[s].mean, scores[s].sd) if s in scores else "" for s in names]
         lines.append(Line([name, *cells]))
     notes = [f"{name}: {value.note}." for name, (_, value) in theirs.items() if value.note]
-    head = ["", *(QUANTITIES[name].heading for name in names)]
+    head = ["", *(METRICS[name].heading for name in names)]
     table = Table(head, lines, style="numbers", caption=" ".join(notes), span=7)
-    title = dataset_title(mine[0].first.run)
+    title = mine[0].first.dataset_title
     return Section(
         "paper",
         "Against the paper",
         f"Foreground ARI on {title} beside Table 1 of Emami et al. (2021), whose spread is that over training "
-        f"seeds.{GENERATED if mine[0].first.run.settings['data']['path'] is None else ''}",
+        f"seeds.{GENERATED if mine[0].first.run.config.data.path is None else ''}",
         [Part([Charts([drawing(chart, alt=f"ARI here and in the paper on {title}")], span=5), table])],
     )
 
 
-def runs_section(groups: Sequence[Group]) -> Section | None:
-    """A column for each run, and one for each group; None for a single run."""
+def runs_section(groups: Sequence[Group]) -> Section:
+    """Every score and its meaning; a column for each run, and one for each group of several."""
     members = [one for group in groups for one in group.members]
-    if len(members) < 2:
-        return None
-    head, columns = [""], []
-    for group in groups:
-        head += [one.run.name for one in group.members]
-        columns += [one.scores for one in group.members]
-    names = [name for name in QUANTITIES if any(name in scores.values for scores in columns)]
     several = [group for group in groups if len(group.members) > 1]
+    names = list(dict.fromkeys(name for one in members for name in one.scores.values))
+    is_alone = len(members) == 1
+    head = ["", *(["value"] if is_alone else [one.run.label for one in members])]
     head += ["mean ± sd" if len(groups) == 1 else f"{group.label}, mean ± sd" for group in several]
     lines = []
     for name in names:
-        cells = [
-            QUANTITIES[name].text(scores.mean(name)) if name in scores.values else "" for scores in columns
-        ]
+        cells = [groups[0].text(name)] if is_alone else [value_of(one, name) for one in members]
         cells += [group.text(name) for group in several]
-        lines.append(Line([QUANTITIES[name].heading, *cells], is_marked=name == "ari"))
-    lines.append(Line(["training seed", *(str(one.run.seed) for one in members), *("" for _ in several)]))
+        lines.append(Line([metric(name).heading, *cells, metric(name).meaning], is_marked=name == "ari"))
+    if not is_alone:
+        seeds = [str(one.run.seed) for one in members]
+        lines.append(Line(["Training seed", *seeds, *("" for _ in several), ""]))
+    table = Table([*head, ""], lines, style="numbers meanings")
+    if is_alone:
+        return Section("runs", "All scores", "", [Part([table])])
     prose = "Every run on the same held-out scenes"
     prose += "; they differ in their seed alone." if len(groups) == 1 else "."
-    return Section("runs", "Run by run", prose, [Part([Table(head, lines, style="numbers")])])
+    return Section("runs", "Run by run", prose, [Part([table])])
+
+
+def value_of(one: Scored, name: str) -> str:
+    """A run's mean of one score as text, empty if it has none."""
+    return metric(name).text(one.scores.mean(name)) if name in one.scores.values else ""
 
 
 def learning_section(groups: Sequence[Group], goals: Mapping[str, Published]) -> Section | None:
     """The curves of all runs that have metrics, one chart for each quantity."""
-    runs: dict[str, Metrics] = {}
+    runs: dict[str, Any] = {}
     colors: dict[str, str] = {}
     for g, group in enumerate(groups):
         for one in group.members:
             if one.run.metrics:
-                runs[one.run.name] = one.run.metrics
+                runs[one.run.label] = one.run.metrics
                 if len(groups) > 1:
-                    colors[one.run.name] = COLORS[g % len(COLORS)]
+                    colors[one.run.label] = COLORS[g % len(COLORS)]
     course = Course(runs, {name: value.mean for name, value in goals.items()}, colors)
     drawings = [
-        drawing(panel_chart(course, panel, names), alt=f"{panel.title} against the training step")
-        for panel, names in panels_of(runs)
+        drawing(line_chart([panel], size=SMALL, legend=()), alt=f"{panel.title} against the training step")
+        for panel in training_panels(course)
     ]
     if not drawings:
         return None
@@ -155,22 +158,22 @@ def learning_section(groups: Sequence[Group], goals: Mapping[str, Published]) ->
 
 def settings_section(groups: Sequence[Group]) -> Section:
     """Every setting; what differs from the preset, or from group to group, is marked."""
-    tables = [dict(flat(group.first.run.settings)) for group in groups]
+    tables = [dict(flat(group.first.settings)) for group in groups]
     names = dict.fromkeys(name for table in tables for name in table)
-    run = groups[0].first.run
+    preset = groups[0].first.preset
     if len(groups) > 1:
-        telling = set(differences([group.first.run.settings for group in groups]))
+        telling = set(differences([group.first.settings for group in groups]))
         head = ["setting", *(group.label for group in groups)]
         note = "Marked: what differs between the runs."
         extra: Mapping[str, Any] = {}
     else:
-        usual = dict(flat(run.usual))
-        extra = {name: value for name, value in usual.items() if value != tables[0].get(name)}
-        extra = {name: value for name, value in extra.items() if name != "train.seed"}
+        usual = {} if preset is None else PRESETS[preset].to_dict()
+        differing = [] if preset is None else changed(usual, groups[0].first.settings)
+        extra = {name: dict(flat(usual)).get(name) for name in differing if name != "train.seed"}
         telling = set(extra)
         head = ["setting", "value", *(["preset"] if extra else [])]
-        note = f"Marked: what differs from the preset {run.preset}." if extra else ""
-        note = note or (f"As in the preset {run.preset}." if run.preset else "")
+        note = f"Marked: what differs from the preset {preset}." if extra else ""
+        note = note or (f"As in the preset {preset}." if preset else "")
     lines = []
     for name in sorted(names, key=lambda name: name not in telling):
         cells = [name, *(written(table.get(name)) for table in tables)]
@@ -180,9 +183,10 @@ def settings_section(groups: Sequence[Group]) -> Section:
     return Section("settings", "Configuration", note, [Part([table])])
 
 
-def again_section(runs: Sequence[Run], commands: Sequence[str]) -> Section:
+def again_section(scored: Sequence[Scored], commands: Sequence[str]) -> Section:
     """Where the runs were trained, and what to type to have all this again."""
-    trained = dict.fromkeys(command for run in runs for command in run.commands)
+    runs = [one.run for one in scored]
+    trained = dict.fromkeys(train_command(run) for run in runs)
     blocks: list[Commands | Table] = [Commands([*trained, *commands])]
     known = [run for run in runs if run.environment]
     if known:
@@ -192,7 +196,7 @@ def again_section(runs: Sequence[Run], commands: Sequence[str]) -> Section:
         head = [
             "environment",
             "" if is_same else known[0].name,
-            *([] if is_same else [r.name for r in known[1:]]),
+            *([] if is_same else [r.label for r in known[1:]]),
         ]
         lines = [Line([name, *(cells[:1] if is_same else cells)]) for name, cells in rows.items()]
         blocks.append(Table(head, lines, style="settings", summary="Where they were trained"))

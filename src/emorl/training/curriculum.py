@@ -19,14 +19,23 @@ class Curriculum:
     """
 
     DECAY = 0.99  # of the moving averages
-    SETTLED = (
-        200  # passes before an average is worth remembering: an untrained network's updates mean nothing
-    )
+    SETTLED = 200  # passes before averages are worth remembering: an untrained network's updates mean nothing
 
     def __init__(self, schedule: Schedule | None, threshold: float, length: int) -> None:
         self.schedule, self.threshold, self.length = schedule, threshold, length
         # Goes into checkpoints; averages and peaks by the number of the refinement.
         self.state: dict[str, Any] = {"dropped": 0, "seen": 0, "average": {}, "peak": {}}
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Takes over the state of a checkpoint; raises ValueError if it is none."""
+        state = {name: saved.get(name, value) for name, value in self.state.items()}
+        is_right = all(type(state[name]) is int and state[name] >= 0 for name in ("dropped", "seen"))
+        for name in ("average", "peak"):
+            values = state[name].items() if isinstance(state[name], dict) else [(None, None)]
+            is_right &= all(type(i) is int and type(size) is float for i, size in values)
+        if not is_right:
+            raise ValueError("its curriculum is damaged")
+        self.state = state
 
     def num_steps(self, step: int) -> int | None:
         """I at this step; None, without a schedule, leaves it to the model."""

@@ -16,23 +16,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from emorl.errors import UserError
+from emorl.evaluation.metrics import metric
 from emorl.files import write_bytes
-from emorl.training.run import TrainConfig
+from emorl.runs.config import TrainConfig
+from emorl.runs.directory import METRICS_FILE, read_metrics
 
-METRICS = "metrics.jsonl"
+PROGRESS = ("ari", "mse", "slots_used", "kl")  # validation scores in a progress line
 
 
-def read_metrics(directory: Path) -> list[dict[str, float]]:
-    """Returns the lines of metrics.jsonl; one torn by a crash is left out."""
-    path = directory / METRICS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    records = []
-    for line in lines:
-        try:
-            records.append(json.loads(line))
-        except ValueError:
-            continue
-    return records
+def described(name: str, value: float) -> str:
+    """Returns the title and the value of a metric, as METRICS has them."""
+    entry = metric(name)
+    return f"{entry.title} {entry.text(value)}{' ' if entry.unit else ''}{entry.unit}"
 
 
 class TrainingLog:
@@ -40,8 +35,8 @@ class TrainingLog:
 
     def __init__(self, directory: Path, train: TrainConfig, *, start: int) -> None:
         kept = [record for record in read_metrics(directory) if record["step"] < start]
-        write_bytes(directory / METRICS, "".join(json.dumps(record) + "\n" for record in kept).encode())
-        self.path = directory / METRICS
+        write_bytes(directory / METRICS_FILE, "".join(json.dumps(record) + "\n" for record in kept).encode())
+        self.path = directory / METRICS_FILE
         self.train, self.start = train, start
         self.values: dict[str, float] = {}  # the newest
         self.scores: dict[str, float] = {}  # on validation scenes, the newest
@@ -99,15 +94,10 @@ class TrainingLog:
             raise cannot_write(self.path, problem) from None
 
     def status(self, done: int) -> str:
+        """Returns the loss, the newest validation scores and the speed, in a line."""
         rate = (done - self.start) * self.train.batch_size / max(1e-9, time.perf_counter() - self.started)
-        parts = [f"loss {self.values['loss']:.4g}"]
-        shown = {
-            "ari": "ARI {:.3f}",
-            "mse": "MSE {:.4f}",
-            "slots_used": "slots {:.1f}",
-            "kl": "KL {:.0f}",
-        }
-        parts += [text.format(self.scores[name]) for name, text in shown.items() if name in self.scores]
+        shown = [name for name in PROGRESS if name in self.scores]
+        parts = [f"loss {self.values['loss']:.4g}", *(described(name, self.scores[name]) for name in shown)]
         return "  ".join([*parts, f"{rate:.0f} images/s"])
 
     def details(self) -> list[str]:
@@ -116,18 +106,20 @@ class TrainingLog:
         for family, title in (("kl", "KL by layer"), ("update", "refined by")):
             values = [f"{v:.3g}" for name, v in self.values.items() if re.fullmatch(rf"{family}_\d+", name)]
             parts += [" ".join([title, *values])] if values else []
-        return parts + [f"NLL weight {v:.3g}" for name, v in self.values.items() if name == "nll_weight"]
+        return parts + [described(name, v) for name, v in self.values.items() if name == "nll_weight"]
 
     def warn(self, problem: str | None) -> None:
         """Says what looks wrong, once for each kind of problem."""
         if problem is not None and problem[:20] not in self.warned:  # numbers further on may differ
             self.warned.add(problem[:20])
-            self.say(f"[yellow]Warning:[/yellow] {problem}")
+            self.say(f"Warning: {problem}", style="yellow")
 
-    def say(self, message: str) -> None:
-        self.console.print(message, highlight=False, soft_wrap=True)
+    def say(self, message: str, *, style: str = "") -> None:
+        """Prints a line as it is: names of files may look like rich's markup."""
+        self.console.print(message, style=style, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def cannot_write(path: Path, error: OSError) -> UserError:
+    """Returns what to raise when a line could not be written."""
     reason = error.strerror or os.strerror(error.errno or 0)
     return UserError(f"Cannot write {path}: {reason}. Free some space.")

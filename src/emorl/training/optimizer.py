@@ -8,14 +8,15 @@ Adam. torch.optim.Muon takes two-dimensional parameters only, which leaves out a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from emorl.training.run import TrainConfig
+from emorl.runs.config import TrainConfig
 
+ADAM_STATE = {"step", "exp_avg", "exp_avg_sq"}  # what torch.optim.Adam keeps of each parameter
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic whose iteration pushes singular values towards one
 
 
@@ -24,6 +25,31 @@ def build_optimizer(model: nn.Module, train: TrainConfig) -> torch.optim.Optimiz
     if train.optimizer == "adam":
         return torch.optim.Adam(model.parameters(), lr=train.learning_rate.final)
     return Muon(model.parameters(), lr=train.learning_rate.final, size=train.muon_size)
+
+
+def load_state(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
+    """Takes over the averages of a checkpoint; raises ValueError unless they fit the optimiser's parameters.
+
+    Learning rates and other numbers of the groups are not taken: they are settings, which resuming does not change.
+    """
+    own = optimizer.state_dict()
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    numbers = [number for group in own["param_groups"] for number in group["params"]]
+    shapes = {number: p.shape for number, p in zip(numbers, parameters, strict=True)}
+    state = saved.get("state")
+    if not isinstance(state, dict) or not all(isinstance(values, dict) for values in state.values()):
+        raise ValueError("its optimiser has no state")
+    needed = ADAM_STATE if isinstance(optimizer, torch.optim.Adam) else {"average"}
+    for number, values in state.items():
+        if number not in shapes or not needed <= set(values):
+            raise ValueError("its optimiser is another one")
+        for value in values.values():
+            is_number = isinstance(value, int | float) or (isinstance(value, Tensor) and value.ndim == 0)
+            if not is_number and not (isinstance(value, Tensor) and value.shape == shapes[number]):
+                raise ValueError("its optimiser is of another model")
+            if not torch.as_tensor(value).isfinite().all():
+                raise ValueError("its optimiser holds numbers that are not finite")
+    optimizer.load_state_dict({"state": state, "param_groups": own["param_groups"]})
 
 
 class Muon(torch.optim.Optimizer):

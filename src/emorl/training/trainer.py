@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,21 +17,20 @@ from torch import Tensor, nn
 
 from emorl.data import open_dataset
 from emorl.data.loading import endless, prefetch
-from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
-from emorl.files import make_directory
 from emorl.models import build
 from emorl.models.base import Model
 from emorl.probability import Noise, process_noise
-from emorl.training.checkpoint import load_checkpoint, save_checkpoint
+from emorl.runs.checkpoint import save_checkpoint
+from emorl.runs.config import RunConfig, TrainConfig
+from emorl.runs.directory import NotResumable
+from emorl.runs.lock import Lock
+from emorl.runs.resume import resume_command
 from emorl.training.curriculum import Curriculum
 from emorl.training.diagnosis import diagnose
-from emorl.training.directory import prepare
-from emorl.training.lock import locked
-from emorl.training.log import TrainingLog
+from emorl.training.distributed import failing_together, launch, mean_over_ranks
 from emorl.training.optimizer import build_optimizer
-from emorl.training.processes import PeerLost, failing_together, launch, mean_over_ranks, resume_command
-from emorl.training.run import RunConfig, TrainConfig
+from emorl.training.setup import Progress, open_directory, open_log, restore
 from emorl.training.signals import Interrupted, stop_requests
 from emorl.types import Outcome
 
@@ -39,18 +39,6 @@ if TYPE_CHECKING:
 
 MAX_SKIPPED = 100  # non-finite steps in a row after which training is lost
 SETTLED = 1000  # steps after which a run that still looks collapsed is worth a word
-
-
-@dataclass
-class Progress:
-    """What a checkpoint remembers besides weights and optimiser. Batches and noise are functions of the step."""
-
-    step: int = 0
-    skipped: int = 0  # steps whose gradient was not finite, in all
-    skipped_in_a_row: int = 0
-    seconds: float = 0.0  # spent training, over all resumptions
-    cpu_seconds: float = 0.0
-    waiting_seconds: float = 0.0  # for data
 
 
 class Objective(nn.Module):
@@ -75,12 +63,17 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
     # this over when they start, so it comes first.
     torch.set_flush_denormal(True)
     fabric = launch(run)
-    with open_directory(fabric, run, directory, resume) as checkpoint, failing_together(fabric, directory):
-        return optimise(fabric, run, directory, checkpoint)
+    with (
+        open_directory(fabric, run, directory, resume) as (lock, checkpoint),
+        failing_together(fabric, directory),
+    ):
+        return optimise(fabric, run, directory, lock, checkpoint)
 
 
-def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mapping[str, Any] | None) -> Model:
-    """The loop, from the step of the checkpoint on."""
+def optimise(
+    fabric: Fabric, run: RunConfig, directory: Path, lock: Lock | None, checkpoint: Mapping[str, Any] | None
+) -> Model:
+    """The loop, from the step of the checkpoint on. The first process, which alone writes, holds the `lock`."""
     torch.manual_seed(run.train.seed)
     model = build(run.model)
     if run.train.compile:
@@ -94,20 +87,18 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
     progress = Progress()
     curriculum = Curriculum(run.train.num_steps, run.train.drop_below, run.train.steps)
     if checkpoint is not None:
-        model.load_state_dict(checkpoint["model"])
-        optimizer.load_state_dict(checkpoint["optimizer"])
-        progress = Progress(**checkpoint["progress"])
-        curriculum.state |= checkpoint["curriculum"]
+        progress = restore(checkpoint, model, optimizer, curriculum, directory)
     scenes = open_dataset(run.data, "train")
     walk = endless(scenes, run.train.batch_size, seed=run.train.seed, start=progress.step, **share)
 
     def save() -> None:
-        if fabric.is_global_zero:
+        if lock is not None:
             state = {"progress": asdict(progress), "curriculum": curriculum.state}
-            save_checkpoint(directory, model, {**state, "optimizer": optimizer.state_dict()})
+            state |= {"optimizer": optimizer.state_dict()}
+            save_checkpoint(directory, model, state, check=lock.check)
 
     with (
-        open_log(fabric, run, directory, progress.step) as log,
+        open_log(fabric, run, directory, progress.step, scenes) as log,
         closing(prefetch(walk)) as batches,
         stop_requests() as requests,
     ):
@@ -132,9 +123,9 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
                 curriculum.update(I, terms)
             advance(progress, is_finite, started)
             if progress.skipped_in_a_row >= MAX_SKIPPED and fabric.is_global_zero:  # one speaks for all
-                raise UserError(
-                    f"Training diverged: the last {MAX_SKIPPED} gradients were not finite; try a lower "
-                    "--train.learning-rate."
+                raise NotResumable(
+                    f"Training diverged: the last {MAX_SKIPPED} gradients were not finite. Start again in another "
+                    "--out with a lower --train.learning-rate."
                 )
 
             is_last = progress.step == run.train.steps
@@ -158,33 +149,8 @@ def optimise(fabric: Fabric, run: RunConfig, directory: Path, checkpoint: Mappin
                     log.say(f"  {resume_command(directory)}")
                 raise Interrupted(requests[0] if requests else signal.SIGTERM, progress.step)
         if log is not None:
-            log.say(f"Trained for {progress.step} steps. Next: emorl evaluate {directory}")
+            log.say(f"Trained for {progress.step} steps. Next: emorl evaluate {shlex.quote(str(directory))}")
     return model.eval()
-
-
-@contextmanager
-def open_directory(
-    fabric: Fabric, run: RunConfig, directory: Path, resume: bool
-) -> Iterator[dict[str, Any] | None]:
-    """Locks the directory and yields the checkpoint to continue from, if any. What is wrong with it, one says."""
-    with ExitStack() as stack:
-        problem, checkpoint = None, None
-        if fabric.is_global_zero:
-            try:
-                open_dataset(run.data, "validation")  # a mistake there should not wait for an evaluation
-                make_directory(directory)
-                stack.enter_context(locked(directory))
-                checkpoint = prepare(run, directory, resume=resume)
-            except UserError as error:
-                problem = str(error)
-        problem = fabric.broadcast(problem)
-        if problem is not None:
-            raise UserError(problem) if fabric.is_global_zero else PeerLost
-        yield checkpoint if fabric.is_global_zero or not resume else load_checkpoint(directory)
-
-
-def open_log(fabric: Fabric, run: RunConfig, directory: Path, start: int) -> Any:
-    return TrainingLog(directory, run.train, start=start) if fabric.is_global_zero else nullcontext()
 
 
 def seed_noise(seed: int, step: int) -> None:

@@ -51,6 +51,8 @@ class Clevr(SceneDataset):
             description=f"{counts[0]} to {counts[1]} shaded solids on a grey ground, {size}x{size}"
             + ("" if quality == "full" else ", rendered twice as fast and a little rougher"),
             origin=f"seed {seed}" if quality == "full" else f"seed {seed}, {quality}",
+            title=name.replace("clevr", "CLEVR").removesuffix("-fast"),
+            train_size=50_000,
         )
 
     def __len__(self) -> int:

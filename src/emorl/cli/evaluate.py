@@ -1,0 +1,112 @@
+"""emorl evaluate"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from emorl.cli.console import progress_bar, say
+from emorl.data import SceneDataset, Split
+from emorl.errors import UserError
+from emorl.evaluation.evaluate import Scores, evaluate
+from emorl.evaluation.metrics import metric, shown_first
+from emorl.files import write_json
+from emorl.models.base import Model
+from emorl.plots.panels import save_picture
+from emorl.plots.pictures import scenes_apart
+from emorl.runs.directory import SCORES
+from emorl.runs.provenance import stamp
+from emorl.runs.run import Run
+
+
+def evaluate_command(
+    run: tyro.conf.Positional[str],
+    slots: int | None = None,
+    steps: int | None = None,
+    images: int | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    means: bool = False,
+    tries: int = 1,
+    dci: Literal["no", "fast", "exact"] = "no",
+    split: Split = "test",
+    all: bool = False,
+    json: bool = False,
+    picture: Path | None = None,
+) -> None:
+    """Score a trained model on held-out scenes; every score also goes to RUN/scores.json of a run directory.
+
+    Args:
+        run: Run directory of a training, or the name of released weights.
+        slots: K, number of slots; as trained if left out.
+        steps: I, refinement steps; as configured if left out.
+        images: Number of scenes; all of the split if left out.
+        seed: Of the posterior samples.
+        seeds: Infer every scene with so many seeds, from `seed` on; scores are means, with their spread.
+        means: Take posteriors at their means; the paper scores samples.
+        tries: Infer so often and keep, for each image, what reconstructs it best; the paper scores one.
+        dci: Also measure how disentangled the slots are; "exact" trees take minutes.
+        split: Which scenes.
+        all: Print every score, not only the most important ones.
+        json: Print one JSON object instead of a table.
+        picture: Draw the first eight scenes, taken apart, into this PNG.
+    """
+    opened = Run.open(run)
+    model, scenes = opened.model, opened.scenes(split)
+    with progress_bar("evaluating") as progress:
+        budget: Any = {"num_slots": slots, "num_steps": steps, "tries": tries}
+        noise: Any = {"seed": seed, "seeds": seeds, "means": means}
+        scores = evaluate(model, scenes, images=images, progress=progress, **noise, **budget)
+    extra = {} if dci == "no" else measure_dci(model, scenes, images, seed, fast=dci == "fast")
+    if json:
+        print_json({**scores.summary(), **extra})
+    else:
+        print_table(scores, extra, list(scores.values) if all else shown_first(scores.values))
+    if picture is not None:
+        save_picture(scenes_apart(model, scenes, sample=not means, **budget), picture)
+        say(f"Drew {picture}: image, reconstruction, segmentation, and one panel per slot.")
+    if opened.directory is not None:
+        try:
+            found = {"split": split, **scores.to_dict(), **extra, "stamp": stamp()}
+            write_json(opened.directory / SCORES, found)
+        except UserError as error:
+            warnings.warn(str(error), stacklevel=1)
+
+
+def measure_dci(
+    model: Model, scenes: SceneDataset, images: int | None, seed: int, *, fast: bool
+) -> dict[str, Any]:
+    """DCI scores by their names in METRICS, and which trees measured them."""
+    from emorl.evaluation.dci import evaluate_dci  # here, because scikit-learn takes a second to import
+
+    found = evaluate_dci(model, scenes, images=images, seed=seed, fast=fast)
+    return {**found.summary(), "dci_trees": "fast" if fast else "exact"}
+
+
+def print_json(values: Mapping[str, Any]) -> None:
+    """Prints one line of JSON."""
+    print(json.dumps(values))
+
+
+def print_table(scores: Scores, extra: Mapping[str, Any], names: list[str]) -> None:
+    """A line for each score: title, mean and standard error, and what it means; then how they came about."""
+    rows = []
+    for name in names:
+        spread = ""
+        if scores.settings["seeds"] > 1:
+            spread = f" (sd over seeds {metric(name).text(scores.deviation(name))})"
+        value = metric(name).text(scores.mean(name), scores.standard_error(name))
+        rows.append((metric(name).heading, value + spread, metric(name).meaning))
+    for name, found in extra.items():
+        value = metric(name).text(found) if isinstance(found, int | float) else str(found)
+        rows.append((metric(name).heading, value, metric(name).meaning))
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for heading, value, meaning in rows:
+        print(f"{heading:<{widths[0]}}  {value:<{widths[1]}}  {meaning}".rstrip())
+    settings = "  ".join(f"{name} {value}" for name, value in scores.settings.items())
+    print(f"± is the standard error over images.  {settings}")

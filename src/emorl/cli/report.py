@@ -1,0 +1,90 @@
+"""emorl report"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import date
+from importlib.metadata import version
+from itertools import takewhile
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from emorl.cli.console import progress_bar, say
+from emorl.data import Split
+from emorl.errors import UserError
+from emorl.files import make_directory, write_bytes
+from emorl.report.groups import QUICK, Extent
+from emorl.report.html import render
+from emorl.report.page import build_page
+from emorl.runs.run import Run
+
+
+def report_command(
+    runs: tyro.conf.Positional[tuple[str, ...]],
+    out: Path,
+    images: int | None = None,
+    dci: Literal["no", "fast", "exact"] = "no",
+    quick: bool = False,
+    split: Split = "test",
+) -> None:
+    """Write a page about trained models: scores, the paper's beside them, curves, pictures, settings, commands.
+
+    Args:
+        runs: Run directories of trainings, or names of released weights. Those that differ only in their seed are one.
+        out: The .html file to write; it holds everything and can be sent around.
+        images: Number of scenes to score; all of the split if left out.
+        dci: Also measure how disentangled the slots are; "exact" trees take minutes.
+        quick: Fewer scenes, and no search for active dimensions.
+        split: Which scenes.
+    """
+    if not runs:
+        raise UserError("Name at least one run: emorl report RUN... --out report.html")
+    if images is not None and images < 1:
+        raise UserError(f"--images must be at least 1, not {images}.")
+    extent = replace(QUICK if quick else Extent(), dci=dci)
+    extent = extent if images is None else replace(extent, images=images)
+    places = [Path(run).resolve() for run in runs]
+    if twice := [run for run, place in zip(runs, places, strict=True) if places.count(place) > 1]:
+        raise UserError(f"{twice[0]} is named twice; a report has each run once.")
+    opened = [Run.open(run, label=label) for run, label in zip(runs, display_names(runs), strict=True)]
+    held_out = [
+        (run, run.scenes(split)) for run in opened if run.model
+    ]  # a mistake should not wait for the scores
+    options = [*(["--images", str(images)] if images else []), *(["--dci", dci] if dci != "no" else [])]
+    command = shlex.join(
+        ["emorl", "report", *runs, "--out", str(out), *options, *(["--quick"] if quick else [])]
+    )
+    footer = f"Made with emorl {version('emorl')} on {date.today().isoformat()}."
+    page = build_page(held_out, extent, stage=stage, commands=[command], footer=footer)
+    make_directory(out.parent)
+    content = render(page).encode()
+    write_bytes(out, content)
+    say(f"Wrote {out}, {len(content) / 1e6:.1f} MB. Open it in a browser; it needs nothing else.")
+
+
+@contextmanager
+def stage(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Says what is being done, with a bar on a terminal."""
+    say(f"{title} ...")
+    with progress_bar(title) as progress:
+        yield progress
+
+
+def display_names(runs: Sequence[str]) -> list[str]:
+    """Last parts of paths where these differ, else paths without what all begin and end with."""
+    short = [Path(run).resolve().name if Path(run).is_dir() else run for run in runs]
+    if len(set(short)) == len(set(runs)):
+        return short
+    paths = [Path(run).parts for run in runs]
+    first, last = leading(paths), leading([path[::-1] for path in paths])
+    return ["/".join(path[first : len(path) - last]) or run for run, path in zip(runs, paths, strict=True)]
+
+
+def leading(paths: Sequence[Sequence[str]]) -> int:
+    """How many first parts are the same in all."""
+    return sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False)))

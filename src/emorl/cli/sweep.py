@@ -1,0 +1,102 @@
+"""emorl sweep"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from emorl.cli.console import progress_bar, say
+from emorl.data import Split, open_dataset
+from emorl.evaluation.evaluate import evaluate
+from emorl.evaluation.metrics import metric, shown_in_charts
+from emorl.evaluation.sweeps import Row, by_objects, stability, sweep
+from emorl.files import write_json
+from emorl.plots.lines import score_chart
+from emorl.plots.style import save_chart
+from emorl.runs.run import Run
+
+
+def sweep_command(
+    what: tyro.conf.Positional[Literal["steps", "slots", "objects", "stability"]],
+    run: tyro.conf.Positional[str],
+    values: tuple[int, ...] = (),
+    data: str | None = None,
+    slots: int | None = None,
+    images: int | None = None,
+    seeds: int | None = None,
+    split: Split = "test",
+    out: Path | None = None,
+    picture: Path | None = None,
+    all: bool = False,
+) -> None:
+    """Score a trained model while one thing changes.
+
+    steps: refinement steps I, 0 to 6. slots: K, from as trained to three more. objects: one evaluation, apart for
+    scenes with 1, 2, 3, ... objects; with --data clevr10 --slots 11 the paper's test of generalisation. stability:
+    every image inferred several times, and how alike the results are.
+
+    Args:
+        what: steps, slots, objects or stability.
+        run: Run directory of a training, or the name of released weights.
+        values: Of I or K; the usual ones if left out.
+        data: Another data set of the same image size than the one it was trained on.
+        slots: K, number of slots; as trained if left out.
+        images: Number of scenes; all of the split if left out.
+        seeds: Infer every image with so many seeds; 1 if left out, 5 for stability.
+        split: Which scenes.
+        out: Write the numbers to this JSON file.
+        picture: Draw them into this PNG.
+        all: Print every score, not only the most important ones; the JSON file has all of them.
+    """
+    opened = Run.open(run)
+    model, own = opened.model, opened.config.data
+    scenes = open_dataset(own if data is None else replace(own, name=data, path=None), split)
+    options: Any = {"images": images, "seeds": 1 if seeds is None else seeds}
+    with progress_bar(f"sweeping {what}") as progress:
+        match what:
+            case "steps":
+                options |= {"num_slots": slots, "progress": progress}
+                rows = sweep(model, scenes, "num_steps", values or range(7), **options)
+            case "slots":
+                K = model.config.num_slots
+                rows = sweep(
+                    model, scenes, "num_slots", values or range(K, K + 4), progress=progress, **options
+                )
+            case "objects":
+                rows = by_objects(
+                    evaluate(model, scenes, num_slots=slots, progress=progress, **options), scenes
+                )
+            case "stability":
+                options = {"images": images or len(scenes), "seeds": 5 if seeds is None else seeds}
+                found = stability(model, scenes, progress=progress, **options)
+                rows = [{"value": n, "agreement": float(value)} for n, value in enumerate(found)]
+    print_rows(what, rows, everything=all)
+    if out is not None:
+        write_json(out, {"sweep": what, "run": run, "data": scenes.info.name, "rows": rows})
+        say(f"Wrote {out}.")
+    if picture is not None:
+        save_chart(score_chart({"": rows}, label=what), picture)
+        say(f"Drew {picture}.")
+
+
+def print_rows(what: str, rows: Sequence[Row], *, everything: bool) -> None:
+    """A line for each value and a column for each score."""
+    if what == "stability":
+        values = [row["agreement"] for row in rows]
+        mean, alike = sum(values) / len(values), sum(value > 0.95 for value in values)
+        print(
+            f"mean agreement {mean:.4f}; {alike} of {len(values)} images come out alike every time (above 0.95)"
+        )
+        return
+    scores = [name for name in rows[0] if f"{name}_error" in rows[0]]
+    names = scores if everything else shown_in_charts(scores)
+    headings = [metric(name).heading for name in names]
+    print(f"{what:<8}" + "".join(f"{heading:>{len(heading) + 3}}" for heading in headings))
+    for row in rows:
+        cells = [metric(name).text(row[name]) for name in names]
+        line = "".join(f"{cell:>{len(heading) + 3}}" for cell, heading in zip(cells, headings, strict=True))
+        print(f"{row['value']:<8}{line}")

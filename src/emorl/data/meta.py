@@ -1,0 +1,70 @@
+"""meta.json of stored scenes: every value is checked before it is used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, get_args
+
+from emorl.data.base import DatasetInfo, FactorKind
+from emorl.data.rows import WAY_OUT
+from emorl.errors import Unreadable, UserError
+from emorl.files import read_json
+
+REQUIRED = {"name": str, "image_size": int, "max_objects": int, "factors": dict}
+OPTIONAL = {"description": str, "origin": str, "has_masks": bool, "title": str, "train_size": int}
+FIRST_ARRAYS = {"image", "segmentation"}  # which every scene has, besides its factors
+MOST_OBJECTS = 2**16
+
+
+def read_meta(folder: Path) -> tuple[DatasetInfo, int, list[str]]:
+    """Returns what a folder of stored scenes says of itself: info, number of scenes, names of its arrays."""
+    path = folder / "meta.json"
+    if not os.path.lexists(path):
+        raise UserError(
+            f"{folder} holds no stored scenes: {path} is missing. Make them with `emorl data store NAME --out FOLDER`."
+        )
+    try:
+        meta = read_json(path)
+        info = read_info(typed(meta, "info", dict))
+        names = typed(meta, "arrays", list)
+        if not all(isinstance(name, str) and name.isidentifier() for name in names):
+            raise ValueError("its arrays have names that are not words")
+        missing = (FIRST_ARRAYS | set(info.factors)) - set(names)
+        if missing:
+            raise ValueError(f"it lists no array {sorted(missing)[0]!r}")
+        return info, at_least(typed(meta, "count", int), 1, "count"), names
+    except Unreadable:
+        raise
+    except (ValueError, UserError) as error:
+        raise UserError(f"{path} is damaged: {str(error).removesuffix('.')}; {WAY_OUT}.") from None
+
+
+def read_info(values: dict[str, Any]) -> DatasetInfo:
+    unknown = set(values) - set(REQUIRED) - set(OPTIONAL)
+    if unknown:
+        raise ValueError(f"its info has {sorted(unknown)[0]!r}, which nothing is known of")
+    found = {name: typed(values, name, kind) for name, kind in REQUIRED.items()}
+    found |= {name: typed(values, name, kind) for name, kind in OPTIONAL.items() if name in values}
+    at_least(found["image_size"], 1, "image_size")
+    at_least(found.get("train_size", 1), 1, "train_size")
+    if at_least(found["max_objects"], 0, "max_objects") > MOST_OBJECTS:
+        raise ValueError(f"max_objects is {found['max_objects']}; {MOST_OBJECTS} are the most")
+    for name, kind in found["factors"].items():
+        if not name.isidentifier() or name in FIRST_ARRAYS or kind not in get_args(FactorKind):
+            raise ValueError(f"its factor {name!r} is {kind!r}, not one of {', '.join(get_args(FactorKind))}")
+    return DatasetInfo(**found)
+
+
+def typed(values: dict[str, Any], name: str, kind: type) -> Any:
+    if name not in values:
+        raise ValueError(f"it has no {name!r}")
+    if type(values[name]) is not kind:  # not isinstance: True is no number
+        raise ValueError(f"its {name!r} is of type {type(values[name]).__name__}, not {kind.__name__}")
+    return values[name]
+
+
+def at_least(value: int, minimum: int, name: str) -> int:
+    if value < minimum:
+        raise ValueError(f"its {name!r} is {value}, and must be at least {minimum}")
+    return value

@@ -1,0 +1,36 @@
+"""Inference whose randomness is a function of a seed and of the scene, so that batches do not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from emorl.data.base import SceneDataset
+from emorl.errors import UserError
+from emorl.models.base import Model, best_of
+from emorl.probability import noise_per_image, scene_seeds
+from emorl.types import Decomposition, Outcome
+
+
+def infer(
+    model: Model, images: Tensor, seeds: Sequence[int], *, means: bool = False, tries: int = 1, **options: Any
+) -> Outcome:
+    """Infers slots for `images` (B, 3, H, W), each with the noise of its own seed.
+
+    With `means` posteriors are taken at their means instead of being sampled. Of several `tries` each image gets the
+    one with the smallest squared error. `options` are those of `Model.infer`.
+    """
+    if tries < 1:
+        raise UserError(f"The number of tries must be at least 1, not {tries}.")
+    noise = noise_per_image(seeds, means=means)
+    return best_of([model.infer(images, noise=noise, **options) for _ in range(tries)], images)
+
+
+def decompose_scene(
+    model: Model, scenes: SceneDataset, index: int, *, seed: int = 0, sample: bool = False, **options: Any
+) -> Decomposition:
+    """Scene `index` taken apart, on the model's device; with `sample` as `evaluate` scores it. B is 1."""
+    image = scenes[index].image[None].to(next(model.parameters()).device)
+    return infer(model, image, scene_seeds(seed, [index]), means=not sample, **options).steps[-1]

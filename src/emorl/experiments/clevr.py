@@ -1,0 +1,75 @@
+"""CLEVR: our pictures beside Blender's of the same scenes, and how fast they are rendered.
+
+Needs a folder with clevr_blender_24.npz (`--files`): scenes of CLEVR's own files, rendered by Blender.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from emorl.data.clevr.render import Quality, render
+from emorl.data.clevr.scene import ClevrScene
+from emorl.errors import UserError
+from emorl.experiments.base import Experiment, Job
+from emorl.experiments.results import Result, Row
+from emorl.experiments.tables import table
+
+FILE = "clevr_blender_24.npz"
+QUALITIES: tuple[Quality, ...] = ("full", "fast")
+
+
+def scene_of(reference: Any, index: int) -> ClevrScene:
+    """Scene `index` of the file, as our renderer takes it."""
+    number = reference["n_objects"][index]
+    x, y, z, _, _, material, shape, color = reference["factors"][index][:number].T.astype(float)
+    yaw = reference["yaw"][index][:number].astype(float)
+    shape, material, color = (values.astype(int) for values in (shape, material, color))
+    return ClevrScene(
+        x, y, z, yaw, shape, material, color, reference["camera"][index], reference["lights"][index]
+    )
+
+
+def compared(reference: Any, quality: Quality) -> dict[str, float]:
+    """How far our pictures of all scenes are from Blender's, and how fast they are rendered."""
+    errors, differences, seconds = [], [], 0.0
+    for index in range(len(reference["n_objects"])):
+        scene = scene_of(reference, index)
+        started = time.process_time()
+        pixels, ids = render(scene, quality)
+        seconds += time.process_time() - started
+        small = np.asarray(Image.fromarray(pixels).resize((96, 96), Image.Resampling.BICUBIC))
+        errors.append(np.square(small.astype(float) - reference["images"][index]).mean())
+        differences.append((ids != reference["masks"][index]).mean())
+    return {
+        "rmse_of_255": round(float(np.sqrt(np.mean(errors))), 3),
+        "mask_pixels_different_percent": round(100 * float(np.mean(differences)), 4),
+        "scenes_per_second_and_core": round(len(errors) / seconds, 2),
+    }
+
+
+def measure(job: Job) -> Iterator[Row]:
+    """A row for each quality of rendering."""
+    if job.files is None or not (job.files / FILE).exists():
+        raise UserError(f"Say where {FILE} is: emorl reproduce clevr --files FOLDER")
+    reference = dict(np.load(job.files / FILE))
+    for quality in QUALITIES:
+        yield Row(quality, compared(reference, quality))
+
+
+def sections(result: Result) -> dict[str, str]:
+    """Both qualities, for the page about data."""
+    head = ["quality", "RMSE of 255", "mask pixels that differ", "scenes per second and core"]
+    lines = [
+        [row.label, f"{row.values['rmse_of_255']:.2f}", f"{row.values['mask_pixels_different_percent']:.2f} %",
+         f"{row.values['scenes_per_second_and_core']:.1f}"]
+        for row in result.rows
+    ]  # fmt: skip
+    return {"docs/data.md#clevr": table(head, lines)}
+
+
+EXPERIMENT = Experiment("Our CLEVR pictures beside Blender's", measure, sections=sections)

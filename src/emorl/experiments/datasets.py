@@ -1,0 +1,135 @@
+"""Data sets: what the generated ones look like, beside what is known of the published ones, and a picture of each.
+
+With `--files FOLDER` that holds tetrominoes_mini.tfrecords and clevr_blender_24.npz, these are measured likewise.
+"""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from emorl.data import DATASETS
+from emorl.data.base import Arrays
+from emorl.data.layouts import LAYOUTS
+from emorl.data.published import scenes_of
+from emorl.experiments.base import Experiment, Job
+from emorl.experiments.results import Result, Row
+from emorl.experiments.tables import table
+from emorl.plots.panels import grid, save_picture
+from emorl.plots.pictures import scene_row
+from emorl.runs.run import Run
+
+CHUNKS = 10  # scenes to look at: that many times what a data set stores at once, which takes seconds
+LOOKS_THE_SAME = "-fast"  # the end of names of data sets that need no picture of their own
+
+
+def has_no_s_or_z(scene: Arrays) -> bool:
+    """Whether a Tetrominoes scene has none of these pieces."""
+    return not np.isin(scene["shape"], [11, 12, 13, 14]).any()
+
+
+def has_no_green_square(scene: Arrays) -> bool:
+    """Whether a Multi-dSprites scene has none."""
+    hues = [colorsys.rgb_to_hsv(*color)[0] for color in scene["color"][scene["shape"] == 1]]
+    return not any(0.25 <= hue <= 0.42 for hue in hues)
+
+
+# data set -> what is counted, how, and its share of the published million
+KNOWN: dict[str, tuple[str, Callable[[Arrays], bool], float]] = {
+    "tetrominoes": ("scenes without S or Z piece", has_no_s_or_z, 0.503318),
+    "multi-dsprites": ("scenes without green square", has_no_green_square, 0.817352),
+}
+
+
+def touching(segmentation: np.ndarray[Any, Any]) -> int:
+    """Number of objects with a pixel beside one of another object."""
+    found: set[int] = set()
+    for one, other in (
+        (segmentation[:, :-1], segmentation[:, 1:]),
+        (segmentation[:-1], segmentation[1:]),
+    ):
+        differ = (one != other) & (one > 0) & (other > 0)
+        found |= {*one[differ].tolist(), *other[differ].tolist()}
+    return len(found)
+
+
+def statistics(name: str, scenes: Iterable[Arrays]) -> dict[str, Any]:
+    """Numbers of objects, their pixels, how many touch, and the background."""
+    objects, pixels, background, touch, hits = [], [], [], 0, 0
+    for scene in scenes:
+        sizes = np.bincount(scene["segmentation"].ravel())[1:]
+        objects.append(int((sizes > 0).sum()))
+        pixels += sizes[sizes > 0].tolist()
+        touch += touching(scene["segmentation"])
+        background.append(scene["image"][scene["segmentation"] == 0].mean(axis=0))
+        hits += name in KNOWN and KNOWN[name][1](scene)
+    number, counts = len(objects), np.bincount(objects)
+    values: dict[str, Any] = {
+        "scenes": number,
+        "objects": {str(n): round(float(many) / number, 4) for n, many in enumerate(counts) if many},
+        "pixels_per_object": round(float(np.mean(pixels)), 1),
+        "pixels_of_the_least_visible": round(float(np.quantile(pixels, 0.05)), 1),
+        "share_that_touches_another": round(touch / len(pixels), 3),
+        "background_rgb": [round(float(c), 1) for c in np.mean(background, axis=0)],
+    }
+    if name in KNOWN and number > 1000:
+        what, _, published = KNOWN[name]
+        values["known"] = {"what": what, "measured": hits / number, "published": published}
+    return values
+
+
+def published_clevr(path: Path) -> Iterator[Arrays]:
+    """Scenes of CLEVR's own files, rendered by Blender; segmentations at half the size of the window."""
+    file = np.load(path)
+    for image, segmentation in zip(file["images"], file["masks"], strict=True):
+        yield {"image": image, "segmentation": segmentation[::2, ::2]}
+
+
+def measure(job: Job) -> Iterator[Row]:
+    """A row for each data set, and for the published files if there are any."""
+    for name, make in DATASETS.items():
+        number = 2 if job.scale == "tiny" else CHUNKS * make(length=1).chunk
+        scenes = make(length=number)
+        yield Row(name, statistics(name, (scenes.arrays(index) for index in range(number))))
+    if job.files is not None:
+        records = scenes_of(job.files / "tetrominoes_mini.tfrecords", LAYOUTS["tetrominoes"])
+        yield Row("published tetrominoes", statistics("tetrominoes", (scene for scene, _ in records)))
+        blender = published_clevr(job.files / "clevr_blender_24.npz")
+        yield Row("CLEVR rendered by Blender", statistics("clevr", blender))
+
+
+def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
+    """Eight scenes of each data set, with their objects."""
+    for name, make in DATASETS.items():
+        if not name.endswith(LOOKS_THE_SAME):
+            scenes = make(length=8)
+            panels = [scene_row(scenes[index]) for index in range(8)]
+            picture = grid([list(chain(*panels[first : first + 4])) for first in (0, 4)])
+            save_picture(picture, path.with_name(f"{path.stem}-{name}.png"))
+
+
+def sections(result: Result) -> dict[str, str]:
+    """All data sets, for the page about data."""
+    head = (
+        "data set", "scenes", "objects per scene: share", "pixels per object (5 % have at most)", "touch another",
+        "background RGB", "known share",
+    )  # fmt: skip
+    lines = []
+    for row in result.rows:
+        v = row.values
+        known = v.get("known")
+        lines.append([
+            row.label, str(v["scenes"]), ", ".join(f"{n}: {share:.2f}" for n, share in v["objects"].items()),
+            f"{v['pixels_per_object']:.0f} ({v['pixels_of_the_least_visible']:.0f})",
+            f"{v['share_that_touches_another']:.2f}", " ".join(f"{c:.0f}" for c in v["background_rgb"]),
+            f"{known['what']}: {known['measured']:.3f}, published {known['published']:.3f}" if known else "",
+        ])  # fmt: skip
+    return {"docs/data.md#statistics": table(head, lines)}
+
+
+EXPERIMENT = Experiment("What the generated data sets look like", measure, draw=draw, sections=sections)

@@ -1,0 +1,109 @@
+"""The documents: every table in README and docs comes from results/, between markers that name it.
+
+`<!-- name -->` and `<!-- /name -->` stand around what is rendered; everything else is written by hand.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from emorl.errors import UserError
+from emorl.experiments import EXPERIMENTS
+from emorl.experiments.results import Result, merged
+from emorl.experiments.runner import labels_of
+from emorl.experiments.tables import NOT_RUN, provenance, results_table
+
+RESULTS, PICTURES = Path("results"), Path("docs") / "images"
+
+
+def read_results(root: Path) -> dict[str, Result]:
+    """The results in a checkout, by experiment."""
+    if not (root / RESULTS).is_dir():
+        raise UserError(f"{root.resolve()} has no folder {RESULTS}: go to a checkout of the repository.")
+    paths = {name: root / RESULTS / f"{name}.json" for name in EXPERIMENTS}
+    return {name: Result.read(path) for name, path in paths.items() if path.exists()}
+
+
+def usual_section(name: str, result: Result | None, *, has_picture: bool) -> str:
+    """An experiment as Markdown: the command, how it is made, what the paper says, the table and the picture."""
+    experiment = EXPERIMENTS[name]
+    parts = [f"`emorl reproduce {name}`: {experiment.how('cpu')}."]
+    parts += [f"Paper: {experiment.paper}"] if experiment.paper else []
+    if result is None:
+        return "\n\n".join([*parts, f"This was {NOT_RUN}."])
+    parts += [results_table(experiment, result, labels_of(name, "cpu")), provenance(result)]
+    if has_picture:
+        parts.append(f"![{experiment.title}](images/{name}.png)")
+    return "\n\n".join(parts)
+
+
+def sections(root: Path) -> dict[str, str]:
+    """Every rendered part, "page.md#part" -> Markdown."""
+    results = read_results(root)
+    found: dict[str, str] = {}
+    for name, experiment in EXPERIMENTS.items():
+        result = results.get(name)
+        if experiment.sections is None:
+            has_picture = (root / PICTURES / f"{name}.png").exists()
+            found[f"docs/reproduction.md#{name}"] = usual_section(name, result, has_picture=has_picture)
+        elif result is not None:
+            found |= experiment.sections(result)
+    return found
+
+
+def replaced(text: str, part: str, content: str) -> str:
+    """`text` with what stands between the markers of `part` replaced. Raises UserError if they are not there."""
+    pattern = rf"(<!-- {re.escape(part)} -->\n).*?(<!-- /{re.escape(part)} -->)"
+    text, times = re.subn(pattern, lambda match: f"{match[1]}{content}\n{match[2]}", text, flags=re.DOTALL)
+    if times != 1:
+        raise UserError(f"The markers of {part} stand {times} times on its page, instead of once.")
+    return text
+
+
+def rendered(root: Path) -> Mapping[Path, str]:
+    """Every page as it should be."""
+    pages: dict[Path, str] = {}
+    for place, content in sections(root).items():
+        name, _, part = place.partition("#")
+        path = root / name
+        pages[path] = replaced(pages.get(path) or path.read_text(encoding="utf-8"), part, content)
+    return pages
+
+
+def render(root: Path) -> list[Path]:
+    """Brings all pages up to date. Returns those that were not."""
+    pages = rendered(root)
+    old = [path for path, text in pages.items() if path.read_text(encoding="utf-8") != text]
+    for path in old:
+        path.write_text(pages[path], encoding="utf-8")
+    return old
+
+
+def illustrate(root: Path) -> None:
+    """Draws the pictures that come from results alone."""
+    for name, result in read_results(root).items():
+        draw = EXPERIMENTS[name].illustrate
+        if draw is not None:
+            draw(result, root / PICTURES)
+
+
+def publish(result: Result, folder: Path, root: Path) -> None:
+    """Takes a result, and the pictures beside it in `folder`, into a checkout, and brings its pages up to date.
+
+    Rows of runs that were not measured this time stay, if the experiment still has them.
+    """
+    earlier = read_results(root).get(result.experiment)
+    if result.scale != "cpu":
+        raise UserError(f"Results of the scale {result.scale} are not those of the documents.")
+    labels = labels_of(result.experiment, "cpu")
+    if earlier is not None and labels:
+        result = replace(result, rows=merged(result.rows, earlier, labels))
+    result.write(root / RESULTS / f"{result.experiment}.json")
+    for picture in [*folder.glob(f"{result.experiment}.png"), *folder.glob(f"{result.experiment}-*.png")]:
+        shutil.copy(picture, root / PICTURES)
+    illustrate(root)
+    render(root)

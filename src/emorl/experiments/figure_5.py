@@ -1,0 +1,41 @@
+"""Figure 5: scenes of every data set, taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from emorl.experiments.base import Experiment, Job, scored
+from emorl.experiments.results import Row
+from emorl.experiments.scales import DATASETS, of_presets, systems
+from emorl.plots.panels import save_picture, stacked
+from emorl.plots.pictures import scenes_apart
+from emorl.runs.run import Run
+
+
+def measure(job: Job) -> Iterator[Row]:
+    """ARI on the held-out scenes."""
+    for run in job.trained:
+        yield scored(run, "test", "ari")
+
+
+def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
+    """Four scenes of each data set, by the first seed."""
+    first: dict[str, Run] = {}
+    for run in trained:
+        first.setdefault(run.label, run)
+    pictures = [
+        scenes_apart(run.model, run.scenes("test"), indices=range(4), sample=True) for run in first.values()
+    ]
+    save_picture(stacked(pictures), path)
+
+
+EXPERIMENT = Experiment(
+    "Decompositions",
+    measure,
+    ("ari",),
+    paper="Objects come apart on all data sets.",
+    protocol=of_presets,
+    runs=lambda scale: systems(scale, DATASETS, ("efficient-morl",)),
+    draw=draw,
+)

@@ -1,0 +1,30 @@
+"""Figure 6: posteriors and attention on the way to the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from emorl.experiments.base import Experiment
+from emorl.experiments.figure_5 import measure
+from emorl.experiments.results import Row
+from emorl.experiments.scales import of_presets, systems
+from emorl.plots.panels import save_picture
+from emorl.plots.pictures import posteriors
+from emorl.runs.run import Run
+
+
+def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
+    """What the layers and refinements of the first run make of some scenes."""
+    save_picture(posteriors(trained[0].model, trained[0].scenes("test")), path)
+
+
+EXPERIMENT = Experiment(
+    "Intermediate posteriors and attention",
+    measure,
+    ("ari",),
+    paper="Layers divide the scene among slots, refinement does the rest.",
+    protocol=of_presets,
+    runs=lambda scale: systems(scale, ("clevr6",), ("efficient-morl",)),
+    draw=draw,
+)

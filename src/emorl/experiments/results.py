@@ -1,0 +1,129 @@
+"""Results: the one format of everything that was measured, where it came from, and whether that is still so."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from emorl.config import read_json
+from emorl.errors import UserError
+from emorl.files import make_directory, write_json
+from emorl.runs.config import RunConfig
+from emorl.runs.resume import FREE
+from emorl.runs.upgrade import upgrade
+
+BEFORE_PROVENANCE: Mapping[str, Any] = {"commit": None}  # the stamp of results that were recorded without one
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one thing, once: one label and seed."""
+
+    label: str
+    values: Mapping[str, Any]
+    seed: int = 0
+    scenes: str = ""  # what was scored: a split of the data, and how if not as configured
+    steps: int | None = None  # of the training behind it
+    cpu_minutes: float | None = None  # of that training
+    config: Mapping[str, Any] | None = None  # of that training; None: not trained, or not recorded
+    curve: Sequence[Mapping[str, float]] = ()  # validation scores over the training
+    stamp: Mapping[str, Any] | None = None  # where it came from, if not where the whole result did
+
+
+@dataclass(frozen=True)
+class Result:
+    """All rows of an experiment."""
+
+    experiment: str
+    rows: Sequence[Row]
+    stamp: Mapping[str, Any] = field(default_factory=lambda: BEFORE_PROVENANCE)
+    scale: str = "cpu"
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what else it depends on
+    # Why it stays although its settings are no longer today's; empty: it claims to be current.
+    outdated: str = ""
+
+    @staticmethod
+    def read(path: Path) -> Result:
+        """The result in the file `path`; configs, which rows share, stand apart there."""
+        values = read_json(path)
+        try:
+            configs = values.pop("configs", {})
+            rows = [
+                Row(**(row | {"config": configs[row["config"]] if row.get("config") else None}))
+                for row in values.pop("rows")
+            ]
+            return Result(rows=rows, **values)
+        except (KeyError, TypeError) as error:
+            raise UserError(f"{path} is not a result of `emorl reproduce` ({error}).") from None
+
+    def write(self, path: Path) -> None:
+        """Writes it as JSON; what a row does not have is left out."""
+        configs: dict[str, Any] = {}
+        rows = []
+        for row in self.rows:
+            values = {name: value for name, value in vars(row).items() if value not in (None, "", ())}
+            if row.config is not None:
+                values["config"] = digest(row.config)[:16]
+                configs[values["config"]] = row.config
+            if row.stamp == self.stamp:
+                values.pop("stamp", None)
+            rows.append(values | {"seed": row.seed})
+        head = {name: value for name, value in vars(self).items() if name != "rows" and value not in ("", {})}
+        make_directory(path.parent)
+        write_json(path, {**head, "rows": rows, **({"configs": configs} if configs else {})})
+
+    def stamp_of(self, row: Row) -> Mapping[str, Any]:
+        """Where `row` came from."""
+        return row.stamp if row.stamp is not None else self.stamp
+
+    def has_provenance(self, row: Row) -> bool:
+        return self.stamp_of(row).get("commit") is not None
+
+
+def digest(values: Any) -> str:
+    """The sha256 of `values` as JSON."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def computed(config: RunConfig) -> dict[str, Any]:
+    """The settings that change what is computed, but for the seed."""
+    return {name: value for name, value in config.flat().items() if name not in {*FREE, "train.seed"}}
+
+
+def identity(config: RunConfig) -> str:
+    """Equal for trainings that compute the same, whatever their seed."""
+    return digest(computed(config))
+
+
+def stale(result: Result, wanted: Mapping[str, RunConfig]) -> list[str]:
+    """Labels of rows whose recorded settings are not those of the run `wanted` for them today."""
+    found = []
+    for row in result.rows:
+        today = wanted.get(run_of(row.label, wanted) or "")
+        if row.config is not None and (
+            today is None or identity(RunConfig.from_dict(upgrade(row.config))) != identity(today)
+        ):
+            found.append(row.label)
+    return list(dict.fromkeys(found))
+
+
+def run_of(label: str, labels: Iterable[str]) -> str | None:
+    """The label of the run that a row belongs to: its own, or the longest that its own continues after a comma."""
+    found = [one for one in labels if label == one or label.startswith(f"{one},")]
+    return max(found, key=len, default=None)
+
+
+def merged(rows: Sequence[Row], earlier: Result, labels: Sequence[str]) -> list[Row]:
+    """`rows`, and what `earlier` has of other runs among `labels`, in their order. Kept rows keep their stamp."""
+    measured = {run_of(row.label, labels) for row in rows}
+    kept = [
+        replace(row, stamp=earlier.stamp_of(row))
+        for row in earlier.rows
+        if run_of(row.label, labels) not in {None, *measured}
+    ]
+    order = {label: place for place, label in enumerate(labels)}
+    return sorted([*rows, *kept], key=lambda row: order.get(run_of(row.label, labels) or "", -1))

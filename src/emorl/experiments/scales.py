@@ -1,0 +1,166 @@
+"""How large a reproduction is, and how the runs of an experiment are made from presets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from emorl.data import info_of
+from emorl.experiments.results import identity
+from emorl.models import kind_of
+from emorl.report.published import SYSTEMS
+from emorl.runs.config import RunConfig
+from emorl.runs.presets import PRESETS
+from emorl.schedules import Schedule
+
+ScaleName = Literal["cpu", "paper", "tiny"]
+Changes = Mapping[str, Any]  # "model.num_steps" -> value: what differs from a preset
+
+GECO = {
+    # The weight of the reconstruction is found while training, with no constant of the data set.
+    "model.objective.nll_weight": 1.0,
+    "model.objective.kl_weight": Schedule.parse("0.002 500:0.002 geometric 1500:1"),
+    "model.objective.geco.target": "auto",
+    "model.objective.geco.warm_up": 1500,
+    "model.objective.geco.rate": 0.001,
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A training that an experiment needs: the label of its row and its settings, the seed included."""
+
+    label: str
+    config: RunConfig
+
+    @property
+    def seed(self) -> int:
+        return self.config.train.seed
+
+    @property
+    def kind(self) -> str:
+        """Of model, by its name in presets."""
+        return kind_of(self.config.model)
+
+    def place(self, folder: Path) -> Path:
+        """Where it is trained. Experiments that need the same training share one directory."""
+        name = f"{self.kind}--{self.config.data.name}--{identity(self.config)[:10]}"
+        return folder / "runs" / name / f"seed-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large a reproduction is."""
+
+    description: str
+    presets: Mapping[
+        str, str
+    ]  # data set of the paper -> the preset that stands for it, of which there are variants
+    seeds: tuple[int, ...]  # of variants
+    suffix: str = ""  # of the presets of experiments about well-trained models
+    seeds_in_full: tuple[int, ...] = (0, 1, 2, 3, 4)  # of those
+    changes: Changes = field(default_factory=dict)  # of variants: what differs from the preset
+    everywhere: Changes = field(default_factory=dict)  # of all runs
+    full: Changes = field(default_factory=dict)  # what makes a variant the paper's full model, GECO included
+
+
+DATASETS = ("tetrominoes", "multi-dsprites", "clevr6")
+SCALES: dict[ScaleName, Scale] = {
+    "cpu": Scale(
+        "Tetrominoes whatever the paper used, 2000 steps of the fast preset on one core, two seeds",
+        # The whole course of a run in small: objects first, then the KL, then a decaying rate.
+        presets=dict.fromkeys(DATASETS, "efficient-morl/tetrominoes-fast"),
+        seeds=(0, 1),
+        suffix="-fast",
+        seeds_in_full=(0,),
+        changes={
+            "model.objective.kl_weight": Schedule.parse("0.007 500:0.007 geometric 1500:1"), "train.steps": 2000,
+            "train.evaluate_every": 250, "train.checkpoint_every": 250,
+        },
+        full=GECO,
+    ),
+    "paper": Scale(
+        "the paper's data, settings and number of steps, five seeds; for owners of GPUs",
+        presets={name: f"efficient-morl/{name}" for name in (*DATASETS, "multi-dsprites-textured")},
+        seeds=(0, 1, 2, 3, 4),
+    ),
+    "tiny": Scale(
+        "models of a few thousand weights, a dozen steps: it shows that everything works, and nothing else",
+        presets=dict.fromkeys(DATASETS, "efficient-morl/tetrominoes-tiny"),
+        seeds=(0,),
+        suffix="-tiny",
+        seeds_in_full=(0,),
+        everywhere={
+            "train.steps": 12, "train.evaluate_every": 6, "train.log_every": 1, "data.test_size": 40,
+            "data.validation_size": 8,
+        },
+        full=GECO,
+    ),
+}  # fmt: skip
+
+
+def changed(config: Any, changes: Changes) -> Any:
+    """A dataclass with other values: `changes` has their dotted names, so that groups within groups can be reached."""
+    for name, value in changes.items():
+        first, _, rest = name.partition(".")
+        config = replace(config, **{first: changed(getattr(config, first), {rest: value}) if rest else value})
+    return config
+
+
+def variants(rows: Mapping[str, Changes], scale: ScaleName, *, dataset: str = "tetrominoes") -> list[Wanted]:
+    """Variants of the preset that stands for `dataset`, by label, with every seed of the scale."""
+    size = SCALES[scale]
+    preset = PRESETS[size.presets[dataset]]
+    return [
+        wanted(label, {**size.changes, **size.everywhere, **changes}, preset, seed)
+        for label, changes in rows.items()
+        for seed in size.seeds
+    ]
+
+
+def systems(
+    scale: ScaleName,
+    datasets: Sequence[str],
+    kinds: Sequence[str] = tuple(SYSTEMS),
+    *,
+    seeds: Sequence[int] | None = None,
+) -> list[Wanted]:
+    """Each system's preset for each data set, or for Tetrominoes where no system has one at this scale."""
+    size = SCALES[scale]
+    found: dict[str, RunConfig] = {}
+    for data in datasets:
+        names = [f"{kind}/{data}{size.suffix}" for kind in kinds]
+        if not any(name in PRESETS for name in names):
+            names = [f"{kind}/tetrominoes{size.suffix}" for kind in kinds]
+        found |= {name: PRESETS[name] for name in names if name in PRESETS}
+    return [
+        wanted(system_on(name.split("/")[0], run.data.name), size.everywhere, run, seed)
+        for name, run in found.items()
+        for seed in (size.seeds_in_full if seeds is None else seeds)
+    ]
+
+
+def wanted(label: str, changes: Changes, run: RunConfig, seed: int) -> Wanted:
+    """The run of a preset with `changes` and a seed."""
+    return Wanted(label, changed(run, {**changes, "train.seed": seed}))
+
+
+def system_on(kind: str, dataset: str) -> str:
+    """How a system and a data set are called in print."""
+    return f"{SYSTEMS.get(kind, kind)}, {info_of(dataset).title}"
+
+
+def of_variants(scale: ScaleName) -> str:
+    """The protocol of experiments that compare variants."""
+    return SCALES[scale].description
+
+
+def of_presets(scale: ScaleName) -> str:
+    """The protocol of experiments about well-trained models."""
+    return (
+        "the -fast presets there are, in full, on one core, one seed"
+        if scale == "cpu"
+        else of_variants(scale)
+    )

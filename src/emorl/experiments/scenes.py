@@ -1,0 +1,48 @@
+"""Scenes: how many scenes per second of processor time are stored, and how fast they are read back."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from emorl.data import DATASETS
+from emorl.data.stored import StoredScenes, store
+from emorl.experiments.base import Experiment, Job
+from emorl.experiments.results import Result, Row
+from emorl.experiments.tables import count, table
+
+CHUNKS = 4  # that many times what a data set stores at once, which takes a few seconds
+
+
+def measure(job: Job) -> Iterator[Row]:
+    """A row for each data set."""
+    for name, make in DATASETS.items():
+        scenes = make(length=1)
+        number = 4 if job.scale == "tiny" else CHUNKS * scenes.chunk
+        with tempfile.TemporaryDirectory() as folder:
+            started = time.process_time()
+            store(make(length=number), Path(folder) / "scenes")
+            stored = time.process_time() - started
+            read_back = StoredScenes(Path(folder) / "scenes")
+            started = time.process_time()
+            for index in range(number):
+                read_back[index]
+            read = time.process_time() - started
+        values = {"stored_per_second": round(number / stored, 1), "read_per_second": round(number / read)}
+        yield Row(name, {"scenes": number, **values})
+
+
+def sections(result: Result) -> dict[str, str]:
+    """All data sets, for the page about data."""
+    head = ["data set", "scenes", "stored per second and core", "read per second and core"]
+    lines = []
+    for row in result.rows:
+        rate = row.values["stored_per_second"]
+        stored = f"{rate:.1f}" if rate < 100 else count(round(rate))
+        lines.append([row.label, count(row.values["scenes"]), stored, count(row.values["read_per_second"])])
+    return {"docs/data.md#scenes": table(head, lines)}
+
+
+EXPERIMENT = Experiment("How fast scenes are made", measure, sections=sections)

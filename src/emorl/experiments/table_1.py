@@ -1,0 +1,39 @@
+"""Table 1: how well every system takes scenes apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from emorl.evaluation.evaluate import evaluate
+from emorl.evaluation.metrics import METRICS
+from emorl.experiments.base import Experiment, Job, means, row_of, titled
+from emorl.experiments.results import Row
+from emorl.experiments.scales import DATASETS, of_presets, system_on, systems
+from emorl.report.published import PUBLISHED_ARI
+from emorl.runs.presets import PRESETS
+
+
+def measure(job: Job) -> Iterator[Row]:
+    """Scores on the held-out scenes with the configured refinement, and ARI without any where that can be had."""
+    for run in job.trained:
+        scenes = run.scenes("test")
+        scores = evaluate(run.model, scenes)
+        values = means(scores, "ari", "mse", "kl", "kl_hierarchical")
+        if "kl_hierarchical" in scores.values:  # a posterior that is there before any refinement
+            values["ari_without_refinement"] = evaluate(run.model, scenes, num_steps=0).mean("ari")
+        yield row_of(run, values, scenes="test")
+
+
+EXPERIMENT = Experiment(
+    "Decomposition of the systems",
+    measure,
+    ("ari", "ari_without_refinement", "mse", "kl"),
+    paper="EfficientMORL is on a par with Slot Attention, IODINE and MONet.",
+    protocol=of_presets,
+    runs=lambda scale: systems(scale, DATASETS),
+    metrics={"ari_without_refinement": titled("ari", title=f"{METRICS['ari'].title} at I = 0")},
+    published={system_on(*key): {"ari": value} for key, value in PUBLISHED_ARI.items()},
+    published_steps={
+        system_on(kind, data): PRESETS[f"{kind}/{data}"].train.steps for kind, data in PUBLISHED_ARI
+    },
+)

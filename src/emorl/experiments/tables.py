@@ -1,0 +1,116 @@
+"""Results as Markdown tables: means over seeds, with the paper's values beside ours."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from emorl.experiments.base import Experiment
+from emorl.experiments.results import Result, Row, run_of
+
+NOT_RUN = "not run yet"
+Entry = dict[str, Any]  # "label", "seeds", "steps", and (mean, sd) for each score
+
+
+def summary(rows: Sequence[Row], scores: Sequence[str]) -> list[Entry]:
+    """One entry per label, in order: number of seeds, steps, and (mean, standard deviation) of each score it has."""
+    found = []
+    for label in dict.fromkeys(row.label for row in rows):
+        mine = [row for row in rows if row.label == label]
+        entry: Entry = {"label": label, "seeds": len(mine), "steps": mine[0].steps}
+        for score in scores:
+            values = [row.values[score] for row in mine if score in row.values]
+            if values:
+                entry[score] = mean_and_sd(values)
+        found.append(entry)
+    return found
+
+
+def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
+    """The mean and the standard deviation, which is 0 for one value."""
+    return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def count(number: int | None) -> str:
+    """A whole number as a person writes it, nothing for None."""
+    return "" if number is None else f"{number:,}".replace(",", " ")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def results_table(experiment: Experiment, result: Result, labels: Sequence[str] = ()) -> str:
+    """The summary of a result.
+
+    Rows of `labels` that have no value yet say so, and rows of the paper's alone come last. Where the paper's value
+    stands beside ours, the table has the number of steps behind both.
+    """
+    entries = {entry["label"]: entry for entry in summary(result.rows, experiment.scores)}
+    theirs = {score for values in experiment.published.values() for score in values}
+    columns = [score for score in experiment.scores if any(score in entry for entry in entries.values())]
+    has_steps = any(entry["steps"] is not None for entry in entries.values())
+    first = ["seeds", "steps"] if has_steps else []  # of what was not trained there is one row each
+    head = ["", *first]
+    for score in columns:
+        title = experiment.metric(score).heading
+        head += [title, *([f"paper: {title}"] if score in theirs else [])]
+    head += ["paper: steps"] if theirs else []
+    measured = {run_of(label, labels) for label in entries}
+    known = [*entries, *(label for label in labels if label not in measured)]
+    order = {label: place for place, label in enumerate(labels)}  # rows of runs that are no more come last
+    known = sorted(known, key=lambda label: order.get(run_of(label, labels) or "", len(order)))
+    rows = []
+    for label in [*known, *(label for label in experiment.published if label not in known)]:
+        entry = entries.get(label, {"label": label, "seeds": 0, "steps": None})
+        cells = [label, *([str(entry["seeds"] or ""), count(entry["steps"])] if has_steps else [])]
+        for score in columns:
+            missing = NOT_RUN if label in labels else "not run"
+            cells.append(ours(experiment, entry, score, missing if score == columns[0] else ""))
+            if score in theirs:
+                cells.append(published(experiment, label, score))
+        cells += [count(experiment.published_steps.get(label))] if theirs else []
+        rows.append(cells)
+    return table(head, rows)
+
+
+def ours(experiment: Experiment, entry: Entry, score: str, missing: str) -> str:
+    """A cell: mean and standard deviation, or `missing` if nothing of the row was measured."""
+    if not entry["seeds"]:
+        return missing
+    if score not in entry:
+        return ""
+    mean, sd = entry[score]
+    return experiment.metric(score).text(mean, sd if entry["seeds"] > 1 else None)
+
+
+def published(experiment: Experiment, label: str, score: str) -> str:
+    """A cell: the paper's value, if it has one."""
+    value = experiment.published.get(label, {}).get(score)
+    return "" if value is None else experiment.metric(score).text(value.mean, value.sd)
+
+
+def provenance(result: Result) -> str:
+    """Where the rows come from, in a sentence."""
+    stamps = {json_key(result.stamp_of(row)): result.stamp_of(row) for row in result.rows}
+    known = [stamp for stamp in stamps.values() if stamp.get("commit")]
+    commits = dict.fromkeys(str(stamp["commit"])[:10] for stamp in known)
+    machines = dict.fromkeys(str(stamp["cpu"]) for stamp in known if stamp.get("cpu"))
+    parts = []
+    if known:
+        where = f" on {', '.join(machines)}" if machines else ""
+        parts.append(f"Measured with commit {', '.join(commits)}{where}.")
+    if len(known) < len(stamps):
+        parts.append("Some rows were recorded" if known else "Recorded")
+        parts[-1] += " before provenance: commit unknown."
+    if result.outdated:
+        parts.append(f"Not of today's settings: {result.outdated}")
+    return " ".join(parts)
+
+
+def json_key(stamp: Mapping[str, Any]) -> str:
+    """Equal for equal stamps."""
+    return str(sorted(stamp.items(), key=str))

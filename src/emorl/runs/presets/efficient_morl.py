@@ -1,0 +1,118 @@
+"""EfficientMORL, as published and for small machines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from emorl.data import FOLDER, DataConfig
+from emorl.geco import GecoConfig
+from emorl.models.efficient_morl import EfficientMORLConfig, InferenceConfig, ObjectiveConfig
+from emorl.models.parts import DecoderConfig, EncoderConfig
+from emorl.runs.config import RunConfig, TrainConfig
+from emorl.runs.presets.common import FAST, TINY, named
+from emorl.schedules import Schedule
+
+TETROMINOES = EfficientMORLConfig(
+    image_size=35,
+    num_slots=4,
+    slot_size=32,
+    num_steps=3,
+    decoder=DecoderConfig("small"),
+    # A target below the floor of -4424.6: the weight of the reconstruction grows all the time (Difference 4).
+    objective=ObjectiveConfig(
+        likelihood="gaussian",
+        sigma=Schedule.parse(0.3),
+        geco=GecoConfig(target=-4500.0, allow_unreachable=True),
+    ),
+)
+
+MULTI_DSPRITES = EfficientMORLConfig(
+    image_size=64,
+    num_slots=6,
+    slot_size=64,
+    objective=ObjectiveConfig(likelihood="gaussian", geco=GecoConfig()),
+)
+
+# For two CPU cores: objects first, with almost no KL, from a posterior that starts narrow; then the KL comes down.
+SMALL_INFERENCE = InferenceConfig(attention_norm=True, initialisation="scaled", scale_bias=-6.0)
+SMALL_OBJECTIVE = ObjectiveConfig(
+    likelihood="gaussian",
+    sigma=Schedule.parse(0.3),
+    loss_weights="paper",
+    kl_weight=Schedule.parse("0.007 800:0.007 geometric 6000:1"),
+    nll_weight=3.5,
+    geco=GecoConfig(),
+)
+TETROMINOES_FAST = replace(
+    TETROMINOES,
+    num_steps=1,
+    encoder=EncoderConfig(channels=32, stride=2, frequencies=8),
+    decoder=DecoderConfig("lean", frequencies=8),
+    inference=SMALL_INFERENCE,
+    objective=SMALL_OBJECTIVE,
+)
+TETROMINOES_TINY = replace(
+    TETROMINOES_FAST,
+    slot_size=8,
+    encoder=EncoderConfig(channels=8, stride=2, frequencies=2),
+    decoder=DecoderConfig("lean", channels=8, frequencies=2),
+)
+# Patterns want a decoder finer than that of plain sprites; larger images take longer, so there are fewer steps.
+TEXTURED_FAST = replace(
+    TETROMINOES_FAST,
+    image_size=64,
+    num_slots=6,
+    slot_size=64,
+    objective=replace(SMALL_OBJECTIVE, kl_weight=Schedule.parse("0.007 800:0.007 geometric 3000:1")),
+)
+
+
+def recipe(image_size: int, num_slots: int, *, block: int, sigma: str) -> EfficientMORLConfig:
+    """What learns larger images on one core: a decoder of single pixels, trained on one pixel of each block.
+
+    Noise in the data, and so how exact a picture should be, is `sigma`.
+    """
+    return EfficientMORLConfig(
+        image_size=image_size,
+        num_slots=num_slots,
+        slot_size=64,
+        encoder=EncoderConfig("pyramid", channels=64, frequencies=8),
+        decoder=DecoderConfig("pixels"),
+        inference=replace(SMALL_INFERENCE, own_frame=64, sharpness=4.0),
+        objective=replace(
+            SMALL_OBJECTIVE,
+            likelihood="pixel-mixture",
+            sigma=Schedule.parse(sigma),
+            block=block,
+            kl_weight=Schedule.parse("0.007 8%:0.007 geometric 40%:1"),
+        ),
+    )
+
+
+PAPER = TrainConfig(steps=300_000, num_steps=Schedule.parse("3 100000:1"))
+RECIPE = replace(FAST, num_steps=Schedule.parse("3 20%:1"))
+
+PRESETS = named(
+    "efficient-morl",
+    {
+        "tetrominoes": (TETROMINOES, TrainConfig(steps=200_000)),
+        "multi-dsprites": (MULTI_DSPRITES, PAPER),
+        "multi-dsprites-textured": (MULTI_DSPRITES, PAPER),
+        "clevr6": (EfficientMORLConfig(), PAPER),
+        "tetrominoes-fast": (TETROMINOES_FAST, FAST),
+        "multi-dsprites-fast": (
+            replace(recipe(64, 6, block=3, sigma="0.2 60%:0.2 geometric 100%:0.1"), num_steps=3),
+            replace(FAST, steps=9_000, num_steps=Schedule.parse(3)),
+        ),
+        "multi-dsprites-textured-fast": (TEXTURED_FAST, replace(FAST, steps=4_000)),
+        "tetrominoes-tiny": (TETROMINOES_TINY, TINY),
+    },
+)
+PRESETS["efficient-morl/clevr6-fast"] = RunConfig(
+    recipe(96, 7, block=4, sigma="0.1"),
+    DataConfig("clevr6-fast", train_size=20_000),
+    replace(RECIPE, steps=8_000),
+)
+PRESETS["efficient-morl/folder"] = RunConfig(
+    recipe(64, 6, block=3, sigma="0.2 60%:0.2 geometric 100%:0.1"), DataConfig(FOLDER, image_size=64), RECIPE
+)

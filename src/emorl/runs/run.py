@@ -1,0 +1,144 @@
+"""Run: one trained model with everything known of its training; and load(), the short way to the model.
+
+A run is opened by its directory or by the name of released weights. These are named model/data set, whatever preset
+trained them. Beside `weights/<name>.safetensors` stands `weights/<name>.json`, its card: configuration, data, scores,
+and the command that made it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from emorl.data import SceneDataset, Split, open_dataset
+from emorl.errors import UserError, nearest
+from emorl.files import read_json
+from emorl.models import kind_of
+from emorl.models.base import Model
+from emorl.runs.checkpoint import build_model, read_weights
+from emorl.runs.config import RunConfig
+from emorl.runs.directory import CONFIG, ENVIRONMENT, SCORES, WEIGHTS, read_metrics
+
+FOLDER = Path(__file__).parent / "weights"
+
+Metrics = list[dict[str, Any]]  # the lines of metrics.jsonl: numbers, or None for one that was not finite
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained run. Opening it reads the configuration; weights, metrics and scores are read when asked for."""
+
+    name: str  # as it was asked for: the path of the directory, or the name of released weights
+    config: RunConfig
+    directory: Path | None  # None for released weights
+    weights: Path  # the .safetensors file
+    card: dict[str, Any] = field(default_factory=dict)  # of released weights; empty for a directory
+    label: str = ""  # how tables and pictures call it; its name if left out
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.name)
+
+    @staticmethod
+    def open(path_or_name: str | Path, *, label: str = "") -> Run:
+        """Opens a run directory, or released weights by name. Raises UserError where there is neither."""
+        path, name = Path(path_or_name), str(path_or_name)
+        if path.is_dir():
+            if not (path / CONFIG).exists():
+                raise UserError(f"{path} is not a run directory: it has no {CONFIG}.")
+            return Run(name, RunConfig.read(path / CONFIG), path, path / WEIGHTS, label=label)
+        if name not in released():
+            raise UserError(
+                f"There is no run directory and no released model {name!r}{nearest(name, released())}"
+            )
+        card = card_of(name)
+        config = RunConfig.from_dict(card["config"])
+        return Run(name, config, None, FOLDER / f"{name}.safetensors", card, label)
+
+    @cached_property
+    def model(self) -> Model:
+        """The model with its weights, ready for inference. Raises UserError if they are missing or damaged."""
+        if not self.weights.exists():
+            raise UserError(
+                f"{self.name} has no {WEIGHTS} yet: its training has not reached the first checkpoint."
+            )
+        if self.card and checksum(self.weights) != self.card["sha256"]:
+            raise UserError(f"The released weights {self.weights} are damaged: install emorl again.")
+        return build_model(self.config.model, read_weights(self.weights), source=self.weights)
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """What training logged, line by line; empty for released weights."""
+        return [] if self.directory is None else read_metrics(self.directory)
+
+    @cached_property
+    def scores(self) -> dict[str, Any]:
+        """What `emorl evaluate` has written, or the card's scores; empty if it was not evaluated yet."""
+        if self.directory is None:
+            return dict(self.card.get("scores", {}))
+        path = self.directory / SCORES
+        return read_json(path) if path.exists() else {}
+
+    @cached_property
+    def environment(self) -> dict[str, Any]:
+        """The package and machine that trained it, as far as known."""
+        if self.directory is None:
+            return dict(self.card.get("environment", {}))
+        path = self.directory / ENVIRONMENT
+        return read_json(path) if path.exists() else {}
+
+    @property
+    def kind(self) -> str:
+        """The kind of model, a key of MODELS."""
+        return kind_of(self.config.model)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the training."""
+        return self.config.train.seed
+
+    @property
+    def steps_done(self) -> int:
+        """How many steps training has logged; all of them for released weights."""
+        if self.directory is None:
+            return self.config.train.steps
+        return int(self.metrics[-1]["step"] or 0) + 1 if self.metrics else 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it was trained to the end and its weights are there."""
+        return self.weights.exists() and self.steps_done >= self.config.train.steps
+
+    @property
+    def cpu_minutes(self) -> float | None:
+        """Processor time that training took, if it is known."""
+        if self.directory is None:
+            return self.card.get("cpu_minutes")
+        seconds = [line["cpu_seconds"] for line in self.metrics if line.get("cpu_seconds") is not None]
+        return seconds[-1] / 60 if seconds else None
+
+    def scenes(self, split: Split) -> SceneDataset:
+        """The scenes of one split of the data it was trained on."""
+        return open_dataset(self.config.data, split)
+
+
+def load(path_or_name: str | Path) -> Model:
+    """Returns a trained model, ready for `decompose`: the one of a run directory, or released weights by name."""
+    return Run.open(path_or_name).model
+
+
+def released() -> list[str]:
+    """Returns the names of the weights that come with the package."""
+    return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.json"))
+
+
+def card_of(name: str) -> dict[str, Any]:
+    """Returns what is known of released weights."""
+    return read_json(FOLDER / f"{name}.json")
+
+
+def checksum(path: Path) -> str:
+    """Returns the sha256 of a file, in hexadecimal."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()

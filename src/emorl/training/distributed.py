@@ -1,0 +1,240 @@
+"""Several processes train as one: they start together, share what they measure, and fail together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from emorl.errors import UserError
+from emorl.runs.checkpoint import load_checkpoint, shape_of_model
+from emorl.runs.config import RunConfig, TrainConfig
+from emorl.runs.directory import LOCK, NotResumable
+from emorl.runs.lock import is_abandoned
+from emorl.runs.resume import resume_command
+from emorl.training.precision import check_bf16
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+PATIENCE = 2.0  # seconds to find out which process was lost
+ON_REQUEST = (
+    0,
+    128 + signal.SIGINT,
+    128 + signal.SIGTERM,
+)  # exit statuses of processes that did what they should
+
+Children = list[Popen[bytes]]
+
+
+class PeerLost(Exception):
+    """Another process of this training has ended, so this one must. Without a message: another one tells why."""
+
+
+def launch(run: RunConfig) -> Fabric:
+    """Starts the processes a run asks for; fabric also recognises torchrun and SLURM."""
+    check_devices(run.train)
+    from lightning_fabric import Fabric  # here, because importing it takes seconds
+    from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+    from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+    from lightning_fabric.strategies.ddp import DDPStrategy
+
+    train = run.train
+    if train.nodes > 1 and not (TorchElasticEnvironment.detect() or SLURMEnvironment.detect()):
+        raise UserError(
+            f"train.nodes {train.nodes} needs a launcher that starts a process on each node: torchrun or SLURM's srun. "
+            "See docs/scaling.md."
+        )
+    strategy: Any = "auto"
+    if train.devices * train.nodes > 1:
+        model = shape_of_model(run.model)
+        fewest = None if train.num_steps is None else int(train.num_steps.smallest)
+        is_fully_used = model.is_fully_used(fewest)
+        strategy = DDPStrategy(find_unused_parameters=not is_fully_used)
+    fabric = Fabric(
+        accelerator=train.accelerator,
+        devices=train.devices,
+        num_nodes=train.nodes,
+        strategy=strategy,
+    )
+    if train.precision == "bf16-mixed" and fabric.device.type == "cpu":
+        check_bf16()
+    try:
+        if TorchElasticEnvironment.detect():  # fabric looks only where it expects several processes
+            TorchElasticEnvironment().validate_settings(train.devices, train.nodes)
+        fabric.launch()
+    except ValueError:
+        raise UserError(
+            f"train.devices {train.devices} and train.nodes {train.nodes} do not fit the processes that torchrun or "
+            "SLURM has started: the first is their number on each node, the second the number of nodes."
+        ) from None
+    return fabric
+
+
+def check_devices(train: TrainConfig) -> None:
+    """Raises UserError for GPUs that are not there."""
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if train.accelerator == "cuda" and found == 0:
+        raise UserError("There is no CUDA device here; use --train.accelerator cpu, or auto.")
+    if train.accelerator != "cpu" and 0 < found < train.devices:
+        raise UserError(f"train.devices is {train.devices}, but there are {found} CUDA devices here.")
+
+
+def mean_over_ranks(fabric: Fabric, terms: Mapping[str, Tensor | float]) -> dict[str, Tensor]:
+    """Means over the global batch, in one exchange."""
+    means = torch.stack(
+        [torch.as_tensor(term, device=fabric.device).float().mean().detach() for term in terms.values()]
+    )
+    if fabric.world_size > 1:
+        means = fabric.all_reduce(means, reduce_op="mean")  # type: ignore[assignment]
+    return dict(zip(terms, means, strict=True))
+
+
+@contextmanager
+def failing_together(fabric: Fabric, directory: Path) -> Iterator[None]:
+    """When one process fails, all end within seconds, and one of them says what happened and how to go on."""
+    children = take_over(fabric)
+    try:
+        with raising_when_one_fails(children), ending_when_stuck(children, directory):
+            yield
+    except UserError as error:
+        if not fabric.is_global_zero:  # the others can only see that this process has ended
+            raise PeerLost(f"Process {fabric.global_rank}: {error}") from None
+        end(children)
+        if isinstance(error, NotResumable) or not saved_step(directory):
+            raise
+        raise UserError(f"{error} {how_to_continue(directory)}") from None
+    except (PeerLost, RuntimeError) as error:
+        if not (isinstance(error, PeerLost) or is_lost_connection(error)):
+            raise
+        if fabric.is_global_zero:
+            cause = what_happened(children)
+            end(children)
+            raise PeerLost(f"{cause} {how_to_continue(directory)}") from None
+        if fabric.global_rank == 1 and is_first_lost(directory):
+            raise PeerLost(f"Process 0 was killed. {how_to_continue(directory)}") from None
+        raise PeerLost from None
+
+
+def take_over(fabric: Fabric) -> Children:
+    """Returns the processes that fabric has started, rank i + 1 at i.
+
+    It watches over them, but kills this process, too, before it can say what happened; so its watch ends here.
+    """
+    for thread in threading.enumerate():
+        if thread.name == "child-process-observer":
+            thread._child_processes = []  # type: ignore[attr-defined]
+    return list(getattr(fabric.strategy.launcher, "procs", []))
+
+
+@contextmanager
+def raising_when_one_fails(children: Children) -> Iterator[None]:
+    """Raises PeerLost as soon as a child fails, also while nothing is exchanged, as in a long validation."""
+    if not children or not hasattr(signal, "SIGCHLD"):
+        yield
+        return
+
+    def check_children(signum: int, frame: object) -> None:
+        if failures(children):
+            raise PeerLost
+
+    previous = signal.signal(signal.SIGCHLD, check_children)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCHLD, previous)
+
+
+@contextmanager
+def ending_when_stuck(children: Children, directory: Path, *, grace: float = 10.0) -> Iterator[None]:
+    """Ends this process if it hangs for `grace` seconds after a child has failed, as it may in the midst of CUDA."""
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while not failures(children):
+            if is_over.wait(0.5):
+                return
+        if not is_over.wait(grace):
+            cause = what_happened(children)
+            end(children)
+            sys.stderr.write(f"emorl: {cause} {how_to_continue(directory)}\n")
+            os._exit(1)
+
+    if children:
+        threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        is_over.set()
+
+
+def is_lost_connection(error: RuntimeError) -> bool:
+    """Whether the backend complains; gloo has no exception of its own, but its errors name its source files."""
+    return isinstance(error, torch.distributed.DistError) or "gloo/" in str(error)
+
+
+def failures(children: Children) -> dict[int, int]:
+    """Exit statuses of the ranks that have failed."""
+    statuses = {rank: child.poll() for rank, child in enumerate(children, start=1)}
+    return {rank: status for rank, status in statuses.items() if status not in (None, *ON_REQUEST)}
+
+
+def what_happened(children: Children) -> str:
+    """Names the process that failed, if it is one of ours."""
+    deadline = time.monotonic() + PATIENCE
+    while children and not failures(children) and time.monotonic() < deadline:
+        time.sleep(0.05)  # connections close before the process has quite ended
+    failed = failures(children)
+    if not failed:
+        return (
+            "The connection to another process of this training was lost: it was killed, or its node is gone."
+        )
+    # A signal is a cause, a status may be its effect.
+    rank, status = min(failed.items(), key=lambda item: item[1])
+    how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    return f"Process {rank} of {len(children) + 1} (id {children[rank - 1].pid}) {how}."
+
+
+def is_first_lost(directory: Path) -> bool:
+    """Whether process 0, which would say what happened, was killed."""
+    deadline = time.monotonic() + PATIENCE
+    while (directory / LOCK).exists() and time.monotonic() < deadline:
+        if is_abandoned(directory):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def end(children: Children) -> None:
+    """Ends what is left: a process that waits for others may wait for half an hour, and it has nothing to save."""
+    for child in children:
+        child.kill()
+
+
+def how_to_continue(directory: Path) -> str:
+    """Returns how far the run is saved and the command that continues it."""
+    step = saved_step(directory)
+    saved = f"Everything up to step {step} is saved." if step else "Nothing was saved yet."
+    return f"{saved} Continue with: {resume_command(directory)}"
+
+
+def saved_step(directory: Path) -> int:
+    """Returns the step that the run would continue from, 0 if nothing was saved."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # resuming will tell about a damaged one
+            checkpoint = load_checkpoint(directory)
+    except UserError:
+        return 0
+    return 0 if checkpoint is None else int(checkpoint["progress"]["step"])

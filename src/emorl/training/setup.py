@@ -1,0 +1,125 @@
+"""Before the first step: settings are checked, the directory is opened, a checkpoint is restored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from emorl.config import from_dict
+from emorl.data import SceneDataset, Split, open_dataset
+from emorl.errors import UserError
+from emorl.files import make_directory
+from emorl.models import kind_of
+from emorl.models.base import Model
+from emorl.runs.checkpoint import load_checkpoint, load_weights, shape_of_model
+from emorl.runs.config import RunConfig
+from emorl.runs.directory import CHECKPOINT, NotResumable
+from emorl.runs.lock import Lock, locked
+from emorl.runs.resume import prepare
+from emorl.training.curriculum import Curriculum
+from emorl.training.distributed import PeerLost
+from emorl.training.log import TrainingLog
+from emorl.training.optimizer import load_state
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+WATCHED: tuple[Split, ...] = ("train", "validation")  # the splits that training needs
+
+
+@dataclass
+class Progress:
+    """What a checkpoint remembers besides weights and optimiser. Batches and noise are functions of the step."""
+
+    step: int = 0
+    skipped: int = 0  # steps whose gradient was not finite, in all
+    skipped_in_a_row: int = 0
+    seconds: float = 0.0  # spent training, over all resumptions
+    cpu_seconds: float = 0.0
+    waiting_seconds: float = 0.0  # for data
+
+    @staticmethod
+    def read(saved: Mapping[str, Any]) -> Progress:
+        """Returns what `asdict` has made of it; raises ValueError for anything else."""
+        try:
+            progress = from_dict(Progress, saved)
+        except UserError:
+            raise ValueError("its counters are damaged") from None
+        if not all(math.isfinite(value) and value >= 0 for value in asdict(progress).values()):
+            raise ValueError("its counters are damaged")
+        return progress
+
+
+@contextmanager
+def open_directory(
+    fabric: Fabric, run: RunConfig, directory: Path, resume: bool
+) -> Iterator[tuple[Lock | None, dict[str, Any] | None]]:
+    """Locks the directory; yields the lock, in the first process, and the checkpoint to continue from, if any.
+
+    The directory is made only when everything else is found to be right. The first process says what is wrong.
+    """
+    with ExitStack() as stack:
+        problem, lock, checkpoint = None, None, None
+        if fabric.is_global_zero:
+            try:
+                check(run)
+                make_directory(directory)
+                lock = stack.enter_context(locked(directory))
+                checkpoint = prepare(run, directory, resume=resume)
+            except UserError as error:
+                problem = str(error)
+        problem = fabric.broadcast(problem)
+        if problem is not None:
+            raise UserError(problem) if fabric.is_global_zero else PeerLost
+        yield lock, checkpoint if fabric.is_global_zero or not resume else load_checkpoint(directory)
+
+
+def check(run: RunConfig) -> None:
+    """Raises UserError for settings that cannot be trained with, before anything is written."""
+    size = shape_of_model(run.model).config.image_size
+    for split in WATCHED:
+        scenes = open_dataset(run.data, split)
+        if scenes.info.image_size != size:
+            raise UserError(
+                f"The model takes images of {size} pixels a side; {scenes.info.name} has {scenes.info.image_size}. "
+                f"Set --model.image-size {scenes.info.image_size}, or choose other data."
+            )
+
+
+def open_log(fabric: Fabric, run: RunConfig, directory: Path, start: int, scenes: SceneDataset) -> Any:
+    """Returns the log of the first process, which has said what is going to happen; nothing in the others."""
+    if not fabric.is_global_zero:
+        return nullcontext()
+    log = TrainingLog(directory, run.train, start=start)
+    size, devices = scenes.info.image_size, "" if fabric.world_size == 1 else f" x {fabric.world_size}"
+    log.say(
+        f"Training {kind_of(run.model)} on {len(scenes)} images of {scenes.info.name} ({size} x {size}), "
+        f"{run.train.batch_size} a step, on {fabric.device.type}{devices}: step {start} to {run.train.steps}."
+    )
+    return log
+
+
+def restore(
+    checkpoint: Mapping[str, Any],
+    model: Model,
+    optimizer: torch.optim.Optimizer,
+    curriculum: Curriculum,
+    directory: Path,
+) -> Progress:
+    """Puts everything back as it was when the checkpoint was saved. Raises UserError where it does not fit the run."""
+    path = directory / CHECKPOINT
+    try:
+        load_weights(model, checkpoint["model"], source=path)
+        load_state(optimizer, checkpoint["optimizer"])
+        curriculum.load(checkpoint["curriculum"])
+        return Progress.read(checkpoint["progress"])
+    except UserError as error:
+        raise NotResumable(str(error)) from None
+    except ValueError as error:
+        raise NotResumable(f"{path} cannot be continued: {error}. Train again in another folder.") from None

@@ -1,0 +1,84 @@
+"""What passes cost: counted, timed, and their memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from emorl.errors import UserError
+from emorl.evaluation.cost import Cost, FlopCounter, Pass, costs, parameters, peak_memory, refines_at_will
+from emorl.models import MODELS, build, kind_of
+from emorl.models.base import Model
+from emorl.runs.presets import PRESETS
+from emorl.types import Decomposition, Outcome
+from toys import TINY
+
+
+class Hog(Model):
+    """Takes 32 MiB per image and lets go of it."""
+
+    config = PRESETS[TINY].model
+
+    def forward(self, x: Tensor, **budget: Any) -> Outcome:
+        torch.ones(len(x), 2**23)
+        return Outcome(x.sum(), {}, ())
+
+    def decode(self, slots: Tensor) -> Decomposition:
+        raise NotImplementedError
+
+
+def test_counts_products_convolutions_and_their_derivatives() -> None:
+    layer, x = nn.Conv2d(3, 8, 3), torch.rand(1, 3, 10, 10, requires_grad=True)
+    once = 2 * 3 * 8 * 9 * 8 * 8
+    with FlopCounter() as counter, torch.no_grad():
+        layer(x)
+    assert counter.total == once
+    with FlopCounter() as counter:
+        layer(x).sum().backward()
+    assert counter.total == 3 * once  # once more for the weights, and for the input
+    with FlopCounter() as counter, torch.no_grad():
+        nn.Linear(5, 7)(torch.rand(2, 5))
+    assert counter.total == 2 * 2 * 5 * 7
+
+
+def test_quartiles() -> None:
+    assert Cost([3.0], 0).quartiles == (3, 3, 3)
+    assert Cost([5.0, 1.0, 4.0, 2.0, 3.0], 0).quartiles == (2, 3, 4)
+
+
+def test_passes_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[int] = []
+    monkeypatch.setattr(Pass, "run", lambda self, model, x: turns.append(self.batch_size))
+    seen: list[tuple[int, int]] = []
+    found = costs(
+        {B: Pass(Hog, B) for B in (1, 2)}, repeats=2, progress=lambda done, total: seen.append((done, total))
+    )
+    assert turns == [1, 2] * 3
+    assert seen[-1] == (6, 6)
+    assert [len(cost.seconds) for cost in found.values()] == [2, 2]  # the first round warms up
+
+
+def test_memory_is_what_a_pass_takes_at_its_height() -> None:
+    one, three = (size / 2**20 for size in peak_memory([Pass(Hog, 1), Pass(Hog, 3)]))
+    assert 31 < one < 36
+    assert 95 < three < 102
+
+
+def test_a_pass_that_fails_elsewhere_is_reported() -> None:
+    with pytest.raises(UserError, match=r"over 2 images failed .*at least 0.*choose smaller batches"):
+        peak_memory([Pass(partial(build, PRESETS[TINY].model), 2, num_steps=-1)])
+
+
+def test_only_models_that_can_do_without_refinement_vary_it() -> None:
+    tinies = {
+        kind_of(config.model): config.model for name, config in PRESETS.items() if name.endswith("-tiny")
+    }
+    assert set(tinies) == set(MODELS)
+    assert [kind for kind, config in tinies.items() if refines_at_will(partial(build, config))] == [
+        "efficient-morl"
+    ]
+    assert parameters(partial(build, PRESETS["efficient-morl/clevr6"].model)) == 666_500

@@ -1,0 +1,115 @@
+"""Whatever a file of data holds: right results or one line, never another exception, a signal, a gigabyte or a wait."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import corpus
+import numpy as np
+import pytest
+from corpus import REPLACEMENTS, Format, problem_of
+from formats import FORMATS, RECORD_FILES
+from PIL import Image
+
+from emorl.data.images import read_pixels
+from emorl.errors import UserError
+
+SAMPLE = 13  # variants of each format, besides its own, in the default suite
+THOUSANDS = 1000
+MEMORY = 5 * 2**30  # address space of a command; PyTorch alone takes half of it
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_good_sample_is_read(name: str, tmp_path: Path) -> None:
+    FORMATS[name].read(FORMATS[name].make(tmp_path))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_sample_of_hostile_files(name: str) -> None:
+    form = FORMATS[name]
+    rng = np.random.default_rng(list(name.encode()))
+    numbers = {*range(len(form.own)), *rng.choice(len(REPLACEMENTS), 4, replace=False) + len(form.own)}
+    numbers |= set(rng.integers(len(form.own), 10**6, SAMPLE - 4))
+    found = [problem_of(form, int(number)) for number in sorted(numbers)]
+    assert not list(filter(None, found))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FORMATS)
+def test_thousands_of_hostile_files(name: str) -> None:
+    """In a process of their own, so that a signal is a failure of this test and not of all."""
+    folder = Path(__file__).parent
+    paths = [str(folder), str(folder.parent), *sys.path]
+    result = subprocess.run(
+        [sys.executable, str(folder / "corpus.py"), name, "0", str(THOUSANDS)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def limited() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def test_the_command_line_says_it_in_one_line(tmp_path: Path, emorl: Callable) -> None:
+    bomb = RECORD_FILES["eight million elements"](tmp_path)
+    check_one_line(emorl("data", "convert", bomb, "--as", "tetrominoes", "--out", "o", preexec_fn=limited))
+    photos = FORMATS["folder"].make(tmp_path)
+    for path in photos.glob("*.*"):
+        path.unlink()
+        os.mkfifo(path)
+    check_one_line(emorl("data", "preview", "folder", "--path", photos, "--out", "o.png", preexec_fn=limited))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [*RECORD_FILES, *FORMATS["h5"].own])
+def test_the_command_line_on_what_each_format_has_of_its_own(
+    kind: str, tmp_path: Path, emorl: Callable
+) -> None:
+    make = RECORD_FILES.get(kind) or FORMATS["h5"].own[kind]
+    result = emorl("data", "convert", make(tmp_path), "--as", "tetrominoes", "--out", "o", preexec_fn=limited)
+    check_one_line(result)
+
+
+def check_one_line(result: subprocess.CompletedProcess[str]) -> None:
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("emorl: ")
+
+
+def test_the_guard_would_catch_what_breaks_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "MOST_SECONDS", 1)
+    monkeypatch.setattr(corpus, "MOST_MEMORY", 5 * 10**7)
+
+    def make(folder: Path) -> Path:
+        (folder / "x").write_bytes(b"abc")
+        return folder / "x"
+
+    def two_lines(path: Path) -> None:
+        raise UserError("")
+
+    assert problem_of(Format(make, lambda path: None), 0) is None
+    for read, words in (
+        (lambda path: 1 // 0, "raises ZeroDivisionError"),
+        (lambda path: time.sleep(9), "raises TimeoutError"),
+        (lambda path: np.ones(10**7).sum(), "takes 0.1 GB"),
+        (two_lines, "says ''"),
+    ):
+        assert words in str(problem_of(Format(make, read), 0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "P", "I;16"])
+def test_the_largest_picture_takes_less_than_a_gigabyte(mode: str) -> None:
+    def make(folder: Path) -> Path:
+        Image.new(mode, (9459, 9459)).save(folder / "x.png")
+        return folder / "x.png"
+
+    assert problem_of(Format(make, read_pixels, own={"as it is": make}), 0) is None

@@ -1,0 +1,55 @@
+"""Runs that take a second, and what tests of runs and of training do with them."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import safetensors.torch
+import torch
+
+from emorl.runs.config import RunConfig
+from emorl.runs.directory import WEIGHTS
+from emorl.runs.presets import PRESETS
+from emorl.training import trainer
+from emorl.types import Scene
+
+TINY = "efficient-morl/tetrominoes-tiny"
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def tiny(**changes: object) -> RunConfig:
+    run = PRESETS[TINY]
+    return replace(
+        run, train=replace(run.train, **{"steps": 6, "checkpoint_every": 3, "evaluate_every": 6, **changes})
+    )
+
+
+def weights(directory: Path) -> dict[str, torch.Tensor]:
+    return safetensors.torch.load_file(directory / WEIGHTS)
+
+
+def assert_same(one: Path, other: Path) -> None:
+    assert (one / WEIGHTS).read_bytes() == (other / WEIGHTS).read_bytes()
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def poisoned(steps: set[int]) -> Callable[..., Iterator[Scene]]:
+    """Batches of which some hold NaN."""
+    original = trainer.endless
+
+    def batches(*args: object, start: int = 0, **options: object) -> Iterator[Scene]:
+        for step, batch in enumerate(original(*args, start=start, **options), start=start):
+            yield replace(batch, image=batch.image * float("nan")) if step in steps else batch
+
+    return batches

@@ -1,0 +1,98 @@
+"""Kills, signals, and disks that are full or cannot be written."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from emorl.runs.checkpoint import load_checkpoint, read_checkpoint
+from emorl.runs.directory import CHECKPOINT, read_metrics
+from emorl.runs.run import load
+from tiny import TINY, Start, assert_same, wait_for
+
+
+def test_a_killed_run_resumes_bit_for_bit(tmp_path: Path, start_emorl: Start, emorl: Callable) -> None:
+    """kill -9 at any moment, several times, while a checkpoint is written at every step."""
+    out = tmp_path / "killed"
+    options = ["--train.checkpoint-every", 1, "--train.steps", 100_000, "--train.evaluate-every", 100_000]
+    reached = 0
+    for attempt in range(3):
+        process = start_emorl("train", TINY, "--out", out, *options, *(["--resume"] if attempt else []))
+
+        def is_further(before: int = reached) -> bool:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                checkpoint = load_checkpoint(out) if (out / CHECKPOINT).exists() else None
+            return checkpoint is not None and checkpoint["progress"]["step"] >= before + 3
+
+        wait_for(is_further, process)
+        time.sleep(0.007 * attempt)
+        process.kill()
+        process.communicate()
+        reached = read_checkpoint(out / CHECKPOINT)["progress"]["step"]  # intact, whenever the kill came
+    steps = ["--train.steps", reached + 3]
+    assert emorl("train", TINY, "--out", out, *options, *steps, "--resume").returncode == 0
+    assert emorl("train", TINY, "--out", "whole", *options, *steps).returncode == 0
+    assert_same(out, tmp_path / "whole")
+    logged = [record["step"] for record in read_metrics(out)]
+    assert logged == sorted(set(logged))  # no step twice
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_signals_save_and_exit_cleanly(tmp_path: Path, start_emorl: Start, signum: int) -> None:
+    out = tmp_path / "run"
+    process = start_emorl(
+        "train", TINY, "--out", out, "--train.steps", 100_000, "--train.checkpoint-every", 100_000
+    )
+    wait_for(lambda: len(read_metrics(out)) > 1, process)
+    process.send_signal(signum)
+    _, message = process.communicate(timeout=60)
+    assert process.returncode == 128 + signum
+    assert f"emorl train {out / 'config.json'} --out {out} --resume" in message
+    assert "Traceback" not in message
+    step = read_checkpoint(out / CHECKPOINT)["progress"]["step"]
+    assert f"Stopped at step {step}" in message
+    assert load(out) is not None
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, emorl: Callable) -> None:
+    assert emorl("train", TINY, "--out", "run", "--train.steps", 3).returncode == 0
+    before = (tmp_path / "run" / CHECKPOINT).read_bytes()
+    limit = len(before) // 2
+
+    def fill_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    full = emorl("train", TINY, "--out", "run", "--train.steps", 6, "--resume", preexec_fn=fill_disk)
+    assert full.returncode == 2
+    assert "Cannot write" in full.stderr
+    assert "Traceback" not in full.stderr
+    assert (tmp_path / "run" / CHECKPOINT).read_bytes() == before
+    assert not list((tmp_path / "run").glob(".*.tmp"))
+    assert emorl("train", TINY, "--out", "run", "--train.steps", 6, "--resume").returncode == 0
+
+
+def test_folders_that_cannot_be_written_are_named(tmp_path: Path, emorl: Callable) -> None:
+    (tmp_path / "file").write_text("")
+    result = emorl("train", TINY, "--out", tmp_path / "file" / "run")
+    assert result.returncode == 2
+    assert f"Cannot make the folder {tmp_path / 'file' / 'run'}" in result.stderr
+    if os.getuid() != 0:
+        (tmp_path / "locked").mkdir(mode=0o500)
+        assert emorl("train", TINY, "--out", tmp_path / "locked").returncode == 2
+    assert emorl("train", TINY, "--out", "/proc/run").returncode == 2
+
+
+def test_several_processes_share_one_error(tmp_path: Path, emorl: Callable) -> None:
+    (tmp_path / "file").write_text("")
+    result = emorl("train", TINY, "--out", "file", "--train.devices", 2, "--train.accelerator", "cpu")
+    assert result.returncode == 2
+    assert result.stderr.count("Cannot make the folder") == 1
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,49 @@
+"""What training says and logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from emorl.evaluation.metrics import metric
+from emorl.runs.directory import read_metrics
+from emorl.training import trainer
+from emorl.training.diagnosis import diagnose
+from emorl.training.log import PROGRESS
+from tiny import tiny
+
+
+def test_a_collapsed_run_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(trainer, "SETTLED", 2)
+    trainer.train(tiny(evaluate_every=2), tmp_path)
+    assert capsys.readouterr().err.count("This run looks collapsed") == 1  # three evaluations, one warning
+
+
+def test_diagnosis_knows_a_healthy_run() -> None:
+    assert diagnose({"explained": 0.8, "slots_used": 3.6}) is None
+    assert "collapsed" in diagnose({"explained": -0.2, "slots_used": 3.6})
+    assert "one slot" in diagnose({"explained": 0.6, "slots_used": 1.0})
+
+
+def test_names_of_directories_are_not_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trainer.train(tiny(), tmp_path / "a[" / "b]")
+    assert f"Next: emorl evaluate '{tmp_path}/a[/b]'" in capsys.readouterr().err
+
+
+def test_the_first_line_says_what_happens_and_later_ones_read_metrics(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer.train(tiny(), tmp_path)
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert first == (
+        "Training efficient-morl on 60000 images of tetrominoes (35 x 35), 4 a step, on cpu: step 0 to 6."
+    )
+    scores = {
+        name: value for name, value in read_metrics(tmp_path)[-1].items() if name.startswith("validation_")
+    }
+    for name in PROGRESS:
+        entry = metric(name)
+        assert f"  {entry.title} {entry.text(scores[f'validation_{name}'])}" in second
