@@ -86,6 +86,7 @@ def convert_union(arguments: tuple[Any, ...], value: Any, path: str) -> Any:
 
 
 def convert_tuple(arguments: tuple[Any, ...], value: Any, path: str) -> tuple[Any, ...]:
+    """Converts each entry of a list, whose number is fixed unless the type ends in `...`."""
     if not isinstance(value, list | tuple):
         raise UserError(f"{path} must be a list, not {value!r}.")
     kinds = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else list(arguments)
@@ -98,6 +99,7 @@ def convert_tuple(arguments: tuple[Any, ...], value: Any, path: str) -> tuple[An
 
 
 def join(path: str, name: str) -> str:
+    """The dotted name of a setting inside a group."""
     return f"{path}.{name}" if path else str(name)
 
 

@@ -33,7 +33,7 @@ class GecoConfig:
 
     def resolve(self, *, elements: int, sigma: float) -> float | Literal["auto"] | None:
         """Returns the target as the NLL of an image of `elements` values under a Gaussian of scale `sigma`."""
-        floor = elements * math.log(sigma)  # both likelihoods, at zero error
+        floor = elements * math.log(sigma)  # of every likelihood, at zero error
         given: dict[str, float | Literal["auto"] | None] = {"target": self.target}
         if self.target_per_element is not None:
             given["target_per_element"] = elements * self.target_per_element
@@ -90,6 +90,7 @@ class Geco(nn.Module):
 
     @property
     def weight(self) -> Tensor:
+        """What the NLL is multiplied by: 1 while warming up, then softplus(ζ)."""
         return torch.where(self.updates >= self.warm_up, F.softplus(self.zeta), torch.ones_like(self.zeta))
 
     @torch.no_grad()
@@ -151,9 +152,8 @@ class AutoGeco(nn.Module):
 class KLGecoConfig:
     """The GECO of GENESIS and GENESIS-V2, which moves the weight of the KL; the published numbers by default."""
 
-    goal: float | None = (
-        0.5655  # NLL per element, the constant ½ log 2π included; None: β stays where it starts
-    )
+    # NLL per element, the constant ½ log 2π included; None: β stays where it starts.
+    goal: float | None = 0.5655
     start: float = 1.0  # β at the beginning
     step_size: float = 1e-5  # of the logarithm of β, per nat, for images of 64x64 pixels
     speed_up: float = 10.0  # of the way back up, once the goal is met

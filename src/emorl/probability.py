@@ -16,7 +16,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Noise:
-    """Where a pass takes its random numbers from; by default PyTorch's global generator."""
+    """Where a pass of a model takes its random numbers from; by default PyTorch's global generator."""
 
     normal: Callable[[Tensor], Tensor] = torch.randn_like  # a tensor -> standard normal numbers of its shape
     means: bool = False  # take posteriors at their means instead of sampling them
@@ -26,7 +26,7 @@ class Noise:
         return q.mu if self.means else self.start(q)
 
     def start(self, q: Gaussian) -> Tensor:
-        """A sample that is one even with `means`: slots that start alike are told apart by it."""
+        """A sample, whatever `means` says: slots that start alike would stay alike without it."""
         return q.mu + q.sigma * self.normal(q.mu)
 
 
@@ -92,6 +92,7 @@ class Gaussian:
 
     @staticmethod
     def standard(like: Tensor) -> Gaussian:
+        """N(0, 1) in every dimension, in the shape of `like`."""
         return Gaussian(torch.zeros_like(like), torch.ones_like(like))
 
     def kl(self, other: Gaussian) -> Tensor:
@@ -141,6 +142,7 @@ LIKELIHOODS = {"gaussian": gaussian_nll, "mixture": mixture_nll, "pixel-mixture"
 
 
 def log_of(sigma: float | Tensor) -> float | Tensor:
+    """Its logarithm."""
     return sigma.log() if isinstance(sigma, Tensor) else math.log(sigma)
 
 

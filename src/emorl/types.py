@@ -25,6 +25,7 @@ class Scene:
 
     @staticmethod
     def stack(scenes: Sequence[Scene]) -> Scene:
+        """Makes a batch of single scenes."""
         full = [scene.segmentation_full for scene in scenes if scene.segmentation_full is not None]
         return Scene(
             torch.stack([scene.image for scene in scenes]),
@@ -34,6 +35,7 @@ class Scene:
         )
 
     def to(self, device: torch.device) -> Scene:
+        """The same on another device."""
         factors = {name: factor.to(device) for name, factor in self.factors.items()}
         full = None if self.segmentation_full is None else self.segmentation_full.to(device)
         return Scene(self.image.to(device), self.segmentation.to(device), factors, full)
@@ -89,6 +91,7 @@ class Decomposition:
         )
 
     def detach(self) -> Decomposition:
+        """The same without a graph."""
         attention = None if self.attention is None else self.attention.detach()
         return replace(
             self,

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from helpers import varied
 
 from emorl.data import DataConfig, open_dataset
 from emorl.errors import UserError
@@ -22,6 +21,7 @@ from emorl.nn.pixels import PixelDecoder
 from emorl.probability import scene_noise
 from emorl.runs.presets import PRESETS
 from emorl.types import Scene
+from helpers import varied
 
 PIXELS = DecoderConfig("pixels", channels=8)
 
@@ -190,6 +190,21 @@ def test_weights_round_trip(config: object, model: Model, x: torch.Tensor, tmp_p
     assert torch.equal(one.masks, other.decompose(x).masks)
 
 
+def test_half_precision_trains(model: Model, x: torch.Tensor) -> None:
+    """Convolutions and products in bf16, losses and answers in 32 bits: not far from what 32 bits give."""
+    noise = scene_noise(0, range(4))
+    with torch.autocast("cpu", torch.bfloat16):
+        outcome = model(x, noise=noise)
+    outcome.loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+    expected = model(x, noise=scene_noise(0, range(4))).loss
+    assert outcome.loss.dtype.itemsize >= 4
+    masks = outcome.steps[-1].masks
+    torch.testing.assert_close(masks.sum(dim=1), torch.ones_like(masks[:, 0]))
+    assert masks.dtype == torch.float32
+    torch.testing.assert_close(outcome.loss, expected, rtol=0.1, atol=0.05)
+
+
 def test_decode_renders_slots_and_edited_slots(model: Model, x: torch.Tensor) -> None:
     whole = model.decompose(x)
     same = model.decode(whole.slots)
@@ -204,6 +219,9 @@ def test_samples_lie_around_the_means(model: Model, x: torch.Tensor) -> None:
     means, samples = (model.decompose(x, seed=1, sample=sample) for sample in (False, True))
     has_posterior = "kl" in model.terms
     assert torch.equal(means.components, samples.components) != has_posterior
+    K = model.config.num_slots
+    pairs = [(j, k) for j in range(K) for k in range(j)]
+    assert not any(torch.equal(means.slots[:, j], means.slots[:, k]) for j, k in pairs)
 
 
 @pytest.mark.parametrize("size", [20, 50])
@@ -235,6 +253,14 @@ def test_the_pixels_decoder_paints_other_sizes(model: Model, x: torch.Tensor) ->
         torch.testing.assert_close(middle, getattr(own, name), rtol=0, atol=1e-5, msg=name)
     difference = large.components - own.resized(105).components
     assert (difference.abs().max() > 1e-3) == is_painted
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name.endswith("pixels")])
+def test_frames_of_the_pixels_decoder_start_in_the_middle(name: str) -> None:
+    """Whatever a model's own way to initialise weights is."""
+    frame = build(VARIANTS[name]).decoder.frame
+    assert (frame.bias == 0).all()
+    assert frame.weight.std().item() == pytest.approx(0.3 / frame.in_features**0.5, rel=0.4)
 
 
 def test_more_tries_explain_every_image_at_least_as_well(model: Model, x: torch.Tensor) -> None:

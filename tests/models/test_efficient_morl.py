@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import recorded, replayed, varied
 from torch import Tensor
 
 from emorl.errors import UserError
@@ -28,6 +27,7 @@ from emorl.probability import Gaussian, Noise
 from emorl.runs.presets import PRESETS
 from emorl.runs.presets.efficient_morl import TETROMINOES
 from emorl.schedules import Schedule
+from helpers import recorded, replayed, varied
 
 SMALL = EfficientMORLConfig(
     image_size=16,
@@ -40,7 +40,6 @@ SMALL = EfficientMORLConfig(
     objective=ObjectiveConfig(kl_weight=Schedule.parse(0.7), nll_weight=1.3, geco=GecoConfig()),
 )
 NO_GECO = ObjectiveConfig(geco=GecoConfig())
-PIXELS = varied(SMALL, decoder=DecoderConfig("pixels", channels=6))
 
 
 def images(B: int = 2, size: int = 16, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -221,13 +220,16 @@ def test_ancestral_draws_condition_the_prior_on_the_samples_used() -> None:
 
 
 def test_ancestral_and_fresh_draws_agree_on_average() -> None:
-    x = images(dtype=torch.float32, B=1).expand(2000, -1, -1, -1)
-    means = []
+    """Within four standard errors of the difference, which is a hundredth of the KL."""
+    x = images(dtype=torch.float32, B=1, size=8).expand(2000, -1, -1, -1)
+    kls = []
     for draw in ("fresh", "ancestral"):
         torch.manual_seed(0)
-        model = build(varied(SMALL, objective={"prior_draw": draw}, inference={"scale_bias": 0.5}))
-        means.append(model.infer(x, num_steps=0).terms["kl_1"].mean())
-    torch.testing.assert_close(means[0], means[1], rtol=0.05, atol=0)
+        changes = {"objective": {"prior_draw": draw}, "inference": {"scale_bias": 0.5}}
+        kls.append(build(varied(SMALL, image_size=8, **changes)).infer(x, num_steps=0).terms["kl_1"])
+    error = (sum(kl.var() for kl in kls) / 2000) ** 0.5
+    assert error < 0.01 * kls[0].mean()
+    assert (kls[0].mean() - kls[1].mean()).abs() < 4 * error
 
 
 def test_refinement_weights() -> None:
@@ -296,6 +298,6 @@ def test_wrong_images_are_refused() -> None:
 
 def test_training_memory_does_not_grow_with_refinement() -> None:
     """One decode here takes twice the memory of everything else: keeping a second graph would show."""
-    make = partial(build, EfficientMORLConfig(image_size=64, num_slots=6, objective=NO_GECO))
-    one, six = peak_memory([Pass(make, 2, training=True, num_steps=I) for I in (1, 6)])
-    assert six < 1.1 * one, f"peak grew from {one} bytes at I=1 to {six} at I=6"
+    make = partial(build, EfficientMORLConfig(image_size=48, num_slots=6, objective=NO_GECO))
+    one, four = peak_memory([Pass(make, 2, training=True, num_steps=I) for I in (1, 4)])
+    assert four < 1.1 * one, f"peak grew from {one} bytes at I=1 to {four} at I=4"

@@ -54,9 +54,9 @@ def x() -> torch.Tensor:
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "epanechnikov"])
 def test_clustering_equals_the_published_algorithm(kernel: str) -> None:
     """Pixel by pixel, seed by seed, image by image."""
-    clustering = InstanceColouring(4, 5, kernel=kernel, num_slots=4)
+    clustering = InstanceColouring(4, 5, kernel=kernel, num_slots=4).double()
     torch.nn.init.constant_(clustering.gate, 0.7)
-    features, noise = torch.randn(2, 4, 6, 6), torch.randn(2, 1, 6, 6)
+    features, noise = torch.randn(2, 4, 6, 6, dtype=F64), torch.randn(2, 1, 6, 6, dtype=F64)
     with torch.no_grad():
         masks = clustering(features, 4, always(noise)).exp()
         codes = clustering.codes(features)
@@ -66,7 +66,7 @@ def test_clustering_equals_the_published_algorithm(kernel: str) -> None:
         "epanechnikov": 0.5,
     }[kernel]
     for b in range(2):
-        scope = torch.ones(6, 6)
+        scope = torch.ones(6, 6, dtype=F64)
         for k in range(3):
             order = Normal(0.0, 1.0).cdf(noise[b, 0]) * scope
             i, j = divmod(int(order.argmax()), 6)
@@ -76,9 +76,9 @@ def test_clustering_equals_the_published_algorithm(kernel: str) -> None:
                 "laplacian": (-distance / sigma).exp(),
                 "epanechnikov": (1 - distance**2 / sigma).clamp_min(0),
             }[kernel].clamp(0.01, 0.99)
-            torch.testing.assert_close(masks[b, k, 0], scope * alpha, rtol=1e-3, atol=1e-4)
+            torch.testing.assert_close(masks[b, k, 0], scope * alpha, rtol=1e-6, atol=1e-7)
             scope = scope * (1 - alpha)
-        torch.testing.assert_close(masks[b, 3, 0], scope, rtol=1e-3, atol=1e-4)  # the last takes the rest
+        torch.testing.assert_close(masks[b, 3, 0], scope, rtol=1e-6, atol=1e-7)  # the last takes the rest
 
 
 def test_codes_start_as_positions() -> None:

@@ -7,7 +7,7 @@ import torch
 
 from emorl.models import build
 from emorl.probability import scene_noise
-from toy import TOYS, squares
+from small_models import TOYS, squares
 
 GOLDEN: dict[str, dict[str, float]] = {
     "efficient-morl": {

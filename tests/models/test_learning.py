@@ -10,7 +10,7 @@ import torch
 
 from emorl import PRESETS, evaluate, open_dataset, train
 from emorl.models import MODELS, build
-from toy import TOYS, squares
+from small_models import TOYS, squares
 
 STEPS = {
     "efficient-morl": 90,

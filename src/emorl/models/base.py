@@ -43,7 +43,8 @@ class Model(nn.Module, ABC):
 
         None means "as configured". A model raises UserError for a number of slots or steps it cannot have, see
         `step_range` and `slot_range`. With `trace`, intermediate beliefs are decoded into `steps` as well, at extra
-        cost. Random numbers come from `noise`, by default from PyTorch's global generator.
+        cost. Random numbers come from `noise`, by default from PyTorch's global generator. A model that trains on a
+        lattice of pixels shows the lattice alone in `steps`, while gradients are enabled.
         """
 
     @abstractmethod
@@ -89,7 +90,7 @@ class Model(nn.Module, ABC):
         return True
 
     def compile_parts(self) -> None:
-        """Compiles what a training step spends its time in: a minute at first, and a little less for every step."""
+        """Compiles what takes most of a training step: the first step waits for a minute, later ones are faster."""
         encoder, decoder = getattr(self, "encoder", None), self.decoder
         if isinstance(encoder, nn.Module):
             encoder.compile(dynamic=False)
@@ -126,7 +127,8 @@ class Model(nn.Module, ABC):
         masks of MONet); with `sample` they are sampled, as in training and in the paper's scores. Slots start at
         random, and once in a while two of them go for one object: of several `tries` each image gets the one with the
         smallest squared error. With a `seed` the result is always the same. `size` is the side of the pictures and
-        masks wanted, if not that of `x`; the "pixels" decoder paints them, others are enlarged.
+        masks wanted, if not that of `x`; the "pixels" decoder paints them, from posterior means with `sample` too, and
+        those of other decoders are interpolated.
         """
         if not x.is_floating_point() or (x.numel() and not (x.amin() >= 0 and x.amax() <= 1)):
             raise UserError(

@@ -124,6 +124,7 @@ class EfficientMORL(Model):
 
     @property
     def schedules(self) -> dict[str, Schedule]:
+        """β and σ."""
         return {"kl_weight": self.config.objective.kl_weight, "sigma": self.config.objective.sigma}
 
     def initialise(self) -> None:
@@ -260,6 +261,7 @@ class EfficientMORL(Model):
         return terms
 
     def compile_parts(self) -> None:
+        """The encoder, and decoding together with its likelihood."""
         self.encoder.compile(dynamic=False)
         self.explain = torch.compile(self.explain, dynamic=False)  # type: ignore[method-assign]
 
@@ -271,6 +273,7 @@ class EfficientMORL(Model):
         return [replace(d, slots=mu, attention=a) for d, mu, a in zip(decoded, mus, alpha, strict=False)]
 
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        """As Model has it; `slots` are values of z."""
         return self.rendered(self.decoder(slots, self.places(size, slots)), slots, size)
 
     @property
@@ -280,21 +283,23 @@ class EfficientMORL(Model):
         return self.config.objective.nll_weight * weight
 
     def adapt(self, terms: Mapping[str, Tensor]) -> None:
+        """Moves GECO's weight."""
         if self.geco is not None:
             self.geco.update(terms["nll"], terms["variance"])
 
     def is_fully_used(self, num_steps: int | None) -> bool:
+        """Refinement needs a step, and the prior a second layer."""
         I = self.config.num_steps if num_steps is None else num_steps
         return I > 0 and self.config.inference.num_layers > 1
 
 
 def keep(t: Tensor) -> Tensor:
-    """In training, one graph goes through all steps."""
+    """Returns `t` as it is: in training one graph goes through all steps."""
     return t
 
 
 def new_leaf(t: Tensor) -> Tensor:
-    """At test time, each step starts a new graph."""
+    """Returns `t` without its history: at test time each step starts a new graph."""
     return t.detach().requires_grad_()
 
 

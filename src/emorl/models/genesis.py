@@ -97,6 +97,7 @@ class Genesis(Model):
         self.initialise()
 
     def initialise(self) -> None:
+        """PyTorch's defaults stay, or are scaled; then the biases of posterior scales are moved."""
         if self.config.initialisation == "scaled":
             initialise.scaled(self)
             if self.config.shared:  # else masks pick pixels of two colours that slots mix, as in MONet
@@ -117,6 +118,7 @@ class Genesis(Model):
         trace: bool = False,
         noise: Noise | None = None,
     ) -> Outcome:
+        """Masks from z^m, then appearances from z^c, or both from one latent."""
         self.check_images(x)
         K, _ = self.budget(num_slots, num_steps)
         noise = noise or Noise()
@@ -152,18 +154,22 @@ class Genesis(Model):
 
     @property
     def title(self) -> str:
+        """GENESIS, or GENESIS-S where a slot has one latent."""
         return "GENESIS-S" if self.config.shared else "GENESIS"
 
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        """As Model has it; a slot is z^m and then z^c, or the one latent of GENESIS-S."""
         z_m = slots[..., : self.config.mask_size]
         z_c = slots if self.config.shared else slots[..., self.config.mask_size :]
         decoded = self.log_masks(z_m, learn=False), self.decoder.render(z_c).sigmoid()
         return self.rendered(decoded, slots, size)
 
     def adapt(self, terms: Mapping[str, Tensor]) -> None:
+        """Moves the weight of the KL."""
         self.geco.update(terms["nll"])
 
     def is_fully_used(self, num_steps: int | None) -> bool:
+        """With one slot there is no mask to decode, and no slot before to depend on."""
         return self.config.num_slots > 1
 
 

@@ -47,12 +47,8 @@ class GenesisV2Config:
     hidden_size: int = 256  # of the prior's LSTM
     likelihood: Literal["gaussian", "mixture"] = "mixture"  # one Gaussian around the sum, or one per slot
     likelihood_sigma: float = 0.7  # scale of those Gaussians
-    scale_bias: float = (
-        0.0  # initial bias of the posterior's unconstrained scale; -3.5 is a deviation of 0.05
-    )
-    mask_weight: float = (
-        0.0  # of the KL between clustered and decoded masks, which teaches the clustering only
-    )
+    scale_bias: float = 0.0  # initial bias of the posterior's raw scale; -3.5 is a deviation of 0.05
+    mask_weight: float = 0.0  # of the KL from clustered to decoded masks, which trains the clustering alone
     geco: KLGecoConfig = field(default_factory=KLGecoConfig)
 
     def __post_init__(self) -> None:
@@ -104,6 +100,7 @@ class GenesisV2(Model):
         trace: bool = False,
         noise: Noise | None = None,
     ) -> Outcome:
+        """Clusters pixels, infers a slot from each cluster, and decodes the slots."""
         self.check_images(x)
         K, _ = self.budget(num_slots, num_steps)
         noise = noise or Noise()
@@ -130,15 +127,19 @@ class GenesisV2(Model):
 
     @property
     def title(self) -> str:
+        """As its authors write it."""
         return "GENESIS-V2"
 
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        """As Model has it."""
         return self.rendered(self.decoder(slots, self.places(size, slots)), slots, size)
 
     def adapt(self, terms: Mapping[str, Tensor]) -> None:
+        """Moves the weight of the KL."""
         self.geco.update(terms["nll"])
 
     def is_fully_used(self, num_steps: int | None) -> bool:
+        """With one slot nothing is clustered."""
         return self.config.num_slots > 1
 
 
@@ -188,13 +189,13 @@ class InstanceColouring(nn.Module):
         return recursive_stick_breaking(share, torch.zeros_like(order), num_slots)
 
     def similarity(self, squared_distance: Tensor) -> Tensor:
+        """How much of a pixel a seed takes, 1 for itself, given the squared distance of their codes."""
         sigma = self.log_sigma.exp()
         match self.kernel:
             case "gaussian":
                 return (-squared_distance / sigma).exp()
             case "laplacian":
-                return (
-                    -(squared_distance + 1e-10).sqrt() / sigma
-                ).exp()  # a root has no slope at the seed itself
+                distance = (squared_distance + 1e-10).sqrt()  # at the seed itself, a root has no slope
+                return (-distance / sigma).exp()
             case "epanechnikov":
                 return (1 - squared_distance / sigma).relu()

@@ -45,9 +45,7 @@ class IODINEConfig:
     refine_channels: int = 64  # of the convolutions that look at pixels
     refine_layers: int = 4  # each halves the resolution
     refine_kernel: int = 3
-    refine_pooling: bool = (
-        True  # their mean over the image, as published; or all of them, so that places are kept
-    )
+    refine_pooling: bool = True  # take their mean over the image, as published; or all of them, with places
     refine_sizes: tuple[int, ...] = (256, 256)  # of the MLP after them
     coordinates: Literal["linear", "cosine"] = "linear"  # how refinement knows where a pixel is
     lstm_size: int = 256  # 0: refinement has no memory
@@ -86,6 +84,7 @@ class IODINE(Model):
         self.initialise()
 
     def initialise(self) -> None:
+        """Sonnet's defaults, or weights that keep the size of signals; then λ and the bias of scales."""
         start = initialise.sonnet if self.config.initialisation == "official" else initialise.scaled
         start(self.decoder, self.refine)
         self.decoder.initialise()
@@ -105,6 +104,7 @@ class IODINE(Model):
         trace: bool = False,
         noise: Noise | None = None,
     ) -> Outcome:
+        """Decodes, differentiates and refines T times; late losses count most."""
         self.check_images(x)
         K, T = self.budget(num_slots, num_steps)
         noise, training, beta = noise or Noise(), torch.is_grad_enabled(), self.kl_weight
@@ -191,11 +191,13 @@ class IODINE(Model):
         return torch.cat([colours.sigmoid(), logits], dim=2)
 
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        """As Model has it; `slots` are values of z."""
         painted = shown(self.paint(slots, self.places(size, slots)), slots)
         return painted if size in (None, painted.masks.shape[-1]) else painted.resized(size)
 
     @property
     def schedules(self) -> dict[str, Schedule]:
+        """β."""
         return {"kl_weight": self.config.kl_weight}
 
 
@@ -205,7 +207,7 @@ def refinement_weights(T: int) -> list[float]:
 
 
 def shown(painted: Tensor, slots: Tensor) -> Decomposition:
-    """Colours that may be any number are cut off where no image has any."""
+    """The decomposition that `painted` (B, K, 4, H, W) shows, with colours cut off at 0 and 1."""
     colours, logits = painted.split([3, 1], dim=2)
     return Decomposition(logits.softmax(dim=1), colours.clamp(0, 1), slots)
 

@@ -82,6 +82,7 @@ class MONet(Model):
         trace: bool = False,
         noise: Noise | None = None,
     ) -> Outcome:
+        """Attention chooses the masks, and the VAE encodes and decodes what each of them shows."""
         self.check_images(x)
         K, _ = self.budget(num_slots, num_steps)
         noise = noise or Noise()
@@ -113,6 +114,7 @@ class MONet(Model):
         return self.share.weight.new_tensor(scales)[:, None, None, None]
 
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        """As Model has it, with the masks that the VAE predicts."""
         return self.rendered(self.decoder(slots, self.places(size, slots)), slots, size)
 
     def enlarged(self, parts: Decomposition, size: int) -> Decomposition:
@@ -120,4 +122,5 @@ class MONet(Model):
         return replace(super().enlarged(parts, size), masks=parts.resized(size).masks)
 
     def is_fully_used(self, num_steps: int | None) -> bool:
+        """With one slot attention has nothing to choose."""
         return self.config.num_slots > 1

@@ -24,6 +24,7 @@ class EncoderConfig:
         check_numbers("model.encoder", self, channels=2, stride=1, frequencies=0)
 
     def build(self) -> ImageEncoder:
+        """Returns a new encoder."""
         return ImageEncoder(
             self.channels, layout=self.layout, stride=self.stride, frequencies=self.frequencies
         )
@@ -46,6 +47,7 @@ class DecoderConfig:
             check_numbers("model.decoder", self, channels=1)
 
     def build(self, *, image_size: int, slot_size: int) -> SlotDecoder:
+        """Returns a new decoder of slots of this size, for images of this size."""
         if self.layout == "pixels":
             return PixelDecoder(image_size=image_size, slot_size=slot_size, channels=self.channels)
         return SpatialBroadcastDecoder(

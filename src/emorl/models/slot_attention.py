@@ -23,7 +23,7 @@ class SlotAttentionConfig(SlotAutoencoderConfig):
 
     num_steps: int = 3  # iterations of attention, unless a call says otherwise
     hidden_size: int = 128  # of the MLP after each iteration
-    # Keras's defaults, as published; or tokens that start with more of what than where, and slots with less noise.
+    # Keras's defaults, as published; or stronger features, weaker positions in the tokens, and less noise in slots.
     initialisation: Literal["keras", "scaled"] = "keras"
 
     def __post_init__(self) -> None:
@@ -49,6 +49,7 @@ class SlotAttention(SlotAutoencoder):
         self.initialise()
 
     def initialise(self) -> None:
+        """Keras's defaults; "scaled" changes the convolutions and how strong features and noise are."""
         is_scaled = self.config.initialisation == "scaled"
         initialise.keras(self)
         if is_scaled:
@@ -74,6 +75,7 @@ class SlotAttention(SlotAutoencoder):
         trace: bool = False,
         noise: Noise | None = None,
     ) -> Outcome:
+        """Draws slots, lets them compete for tokens T times, and decodes them."""
         self.check_images(x)
         K, T = self.budget(num_slots, num_steps)
         keys, values = self.attention.keys_and_values(self.encoder(x))

@@ -61,6 +61,7 @@ class SlotAutoencoder(Model):
         return error, self.rendered((log_masks, to_unit(colours)), slots, None)
 
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        """As Model has it, with colours cut off at 0 and 1."""
         log_masks, colours = self.decoder.unbounded(slots, self.places(size, slots))
         return self.rendered((log_masks, to_unit(colours)), slots, size)
 

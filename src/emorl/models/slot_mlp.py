@@ -52,6 +52,7 @@ class SlotMLP(SlotAutoencoder):
         trace: bool = False,
         noise: Noise | None = None,
     ) -> Outcome:
+        """Reads all slots off the tokens at once, and decodes them."""
         self.check_images(x)
         K, _ = self.budget(num_slots, num_steps)
         side = self.encoder.grid(self.config.image_size)

@@ -209,6 +209,7 @@ class SpatialBroadcastDecoder(SlotDecoder):
 
     @property
     def painters(self) -> tuple[nn.Module, ...]:
+        """The convolutions, without the projection of positions."""
         return self.first, self.rest
 
     def render(self, z: Tensor, coordinates: Tensor | None = None) -> Tensor:
@@ -242,10 +243,12 @@ class Repeat(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, picture: Tensor, count: int) -> Tensor:
+        """Returns the picture `count` times, as a view."""
         return picture.expand(count, -1, -1, -1)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        """Returns the sum of the pictures' gradients."""
         N, C, H, W = gradient.shape
         rows = gradient.permute(0, 2, 3, 1).reshape(N, -1)  # a view: channels come last
         return (gradient.new_ones(1, N) @ rows).view(1, H, W, C).permute(0, 3, 1, 2), None

@@ -29,8 +29,8 @@ class GatedConv(nn.Module):
     def forward(self, x: Tensor, *, learn: bool) -> Tensor:
         """Batch statistics are used, and remembered, only where the network is to `learn`.
 
-        Anywhere else the remembered ones are: so looking changes nothing, and what is made of an image does not
-        depend on its neighbours.
+        Otherwise the remembered ones are used: inference changes no state, and the result for an image does not
+        depend on the others in its batch.
         """
         x = self.conv(x)
         if self.batch_norm is not None:

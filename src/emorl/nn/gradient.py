@@ -37,7 +37,7 @@ def value_and_gradient(
             values, *others = f(z, slice(None))
         return values.sum(), values, *others
     trained = [parameter for parameter in parameters if parameter.requires_grad]
-    return KnownGradient.apply(f, images_at_once or len(z), z, *trained)  # type: ignore[no-any-return, no-untyped-call]
+    return KnownGradient.apply(f, images_at_once or max(1, len(z)), z, *trained)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class KnownGradient(torch.autograd.Function):
@@ -45,6 +45,7 @@ class KnownGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, f: Loss, step: int, z: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
+        """Computes value and gradient, a few images at a time, and keeps the gradient alone."""
         sums: list[Tensor] = []  # of the parameters' gradients
         of_z: list[Tensor] = []
         results: list[tuple[Tensor, ...]] = []
@@ -65,4 +66,5 @@ class KnownGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, scale: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        """Scales the gradient that is known."""
         return None, None, *(scale * gradient for gradient in ctx.saved_tensors)

@@ -50,6 +50,7 @@ def sonnet(*parts: nn.Module) -> None:
 
 
 def truncated_normal(t: Tensor, *, inputs: int) -> None:
+    """Draws `t` from a normal with a deviation of 1/sqrt(inputs), cut off at two deviations."""
     std = inputs**-0.5
     nn.init.trunc_normal_(t, std=std, a=-2 * std, b=2 * std)
 

@@ -38,8 +38,7 @@ class OwnFramePooling(nn.Module):
         spread = variance.clamp_min(LEAST_SPREAD).sqrt()
         inside, far = fold_into_disc((self.places - centre.unsqueeze(2)) / (2 * spread).unsqueeze(2))
         where = self.where(torch.cat([inside, far, harmonics(inside, self.frequencies)], dim=-1))
-        pooled = (
-            weights.unsqueeze(2) @ (features + where).relu()
-        )  # then the layer after it: once per slot, not per token
+        # Pooled before the layer after it, which is then applied once per slot and not once per token.
+        pooled = weights.unsqueeze(2) @ (features + where).relu()
         seen: Tensor = self.out(pooled.squeeze(2)) + self.frame(torch.cat([centre, spread.log() + 1], dim=-1))
         return seen

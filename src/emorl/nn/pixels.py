@@ -22,9 +22,8 @@ START_SIZE = 0.5  # of a frame before anything is learned; the image reaches fro
 FREQUENCIES = 6  # half-waves over a frame: the finest detail that an outline has
 SLOW = 2  # waves over the whole image, for what does not move with an object: backgrounds and light
 DEPTH = 2  # hidden layers
-BLOCK = (
-    2**20
-)  # numbers per layer that are painted at a time when no gradient is wanted, so that memory stays small
+# Without a gradient, pixels are painted in parts with so many numbers per layer: memory does not grow with the picture.
+BLOCK = 2**20
 
 
 class PixelDecoder(SlotDecoder):
@@ -51,6 +50,7 @@ class PixelDecoder(SlotDecoder):
 
     @property
     def paints_anywhere(self) -> bool:
+        """True: `render` takes coordinates."""
         return True
 
     def render(self, z: Tensor, coordinates: Tensor | None = None) -> Tensor:

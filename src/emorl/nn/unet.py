@@ -10,7 +10,7 @@ from emorl.nn.mlp import mlp
 
 
 class UNet(nn.Module):
-    """Blocks at halved sizes, an MLP over everything at the smallest, and back up with what the way down saw.
+    """Blocks at halved sizes, an MLP over everything at the smallest, and back up, joined with features of each size.
 
     Larger images get more blocks, so the smallest size has four to eight pixels a side. Images whose size does not
     halve evenly are padded at the right and at the bottom, and the result is cropped.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from emorl.presets import PRESETS
 from torch import Tensor
 
 from emorl.models.parts import DecoderConfig, EncoderConfig
+from emorl.runs.presets import PRESETS
 from emorl.schedules import Schedule
 from helpers import varied
 
