@@ -18,7 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # The arrow: nothing imports what stands below it in this list.
 LAYERS = [
-    "errors", "files", "types", "probability", "geco", "config", "schedules", "nn", "models", "data", "evaluation",
+    "errors", "files", "types", "probability", "geco", "schedules", "config", "nn", "models", "data", "evaluation",
     "runs", "training", "plots", "report", "experiments", "explorer", "cli", "__init__", "__main__",
 ]  # fmt: skip
 FORBIDDEN = {
