@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Returns `config` as plain JSON values; every field is written, so a file says all there is to know."""
+    """Returns `config` as plain JSON values, with every field, defaults included."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, Schedule):
@@ -29,7 +29,7 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def from_dict(cls: type[T], values: Mapping[str, Any], *, path: str = "") -> T:
-    """Builds `cls`; fields left out keep their defaults. Raises UserError naming the culprit's path."""
+    """Builds `cls`; fields left out keep their defaults. Raises UserError with the dotted name of a wrong one."""
     if not isinstance(values, Mapping):
         raise UserError(f"{path or cls.__name__} must be a group of settings, not {values!r}.")
     hints = get_type_hints(cls)
@@ -57,13 +57,13 @@ def convert(expected: Any, value: Any, path: str) -> Any:
         return convert_tuple(arguments, value, path)
     if expected is float and type(value) is int:
         return float(value)
-    if type(value) is not expected:  # not isinstance: True is no number
+    if type(value) is not expected:  # not isinstance, which takes True for an int
         raise UserError(f"{path} must be of type {expected.__name__}, not {value!r}.")
     return value
 
 
 def convert_schedule(value: Any, path: str) -> Schedule:
-    """Reads the text of a schedule, or a number that always holds."""
+    """Returns the schedule that a text describes, or a constant one for a number."""
     if type(value) not in (str, int, float):
         raise UserError(f"{path} must be a number or the text of a schedule, not {value!r}.")
     try:
@@ -73,7 +73,7 @@ def convert_schedule(value: Any, path: str) -> Schedule:
 
 
 def convert_union(arguments: tuple[Any, ...], value: Any, path: str) -> Any:
-    """The first alternative that takes `value`; the last one's complaint if none does."""
+    """Returns `value` as the first type that accepts it; if none does, raises the UserError of the last."""
     if value is None and type(None) in arguments:
         return None
     *others, last = (argument for argument in arguments if argument is not type(None))
@@ -86,7 +86,7 @@ def convert_union(arguments: tuple[Any, ...], value: Any, path: str) -> Any:
 
 
 def convert_tuple(arguments: tuple[Any, ...], value: Any, path: str) -> tuple[Any, ...]:
-    """Converts each entry of a list, whose number is fixed unless the type ends in `...`."""
+    """Returns a list or tuple as a tuple of converted entries; raises UserError if its length is wrong."""
     if not isinstance(value, list | tuple):
         raise UserError(f"{path} must be a list, not {value!r}.")
     kinds = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else list(arguments)
@@ -99,7 +99,7 @@ def convert_tuple(arguments: tuple[Any, ...], value: Any, path: str) -> tuple[An
 
 
 def join(path: str, name: str) -> str:
-    """The dotted name of a setting inside a group."""
+    """Returns the dotted name of setting `name` in group `path`, such as "train.steps"."""
     return f"{path}.{name}" if path else str(name)
 
 

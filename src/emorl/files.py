@@ -27,10 +27,10 @@ KINDS = {
 
 
 def open_regular(path: Path, *, largest: int | None = None) -> BinaryIO:
-    """Opens a file for reading. What is no regular file, or has more bytes than `largest`, raises UserError at once.
+    """Opens a file for reading. Raises Unreadable if it is no regular file or has more bytes than `largest`.
 
-    A pipe would wait for a writer for ever, and a device may do anything when it is opened; so both are looked at
-    before, and again when open, in case that another file has taken its place.
+    Opening a pipe waits for a writer for ever, and opening a device may do anything. So the kind of file is checked
+    before opening, and again afterwards in case the file was replaced in between.
     """
     try:
         check_regular(path, os.stat(path))
@@ -50,6 +50,7 @@ def open_regular(path: Path, *, largest: int | None = None) -> BinaryIO:
 
 
 def check_regular(path: Path, found: os.stat_result) -> None:
+    """Raises Unreadable if `found`, the stat of `path`, is not that of a regular file."""
     if stat.S_ISDIR(found.st_mode):
         raise Unreadable(path, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(found.st_mode):
@@ -58,7 +59,7 @@ def check_regular(path: Path, found: os.stat_result) -> None:
 
 
 def read_bytes(path: Path, *, largest: int) -> bytes:
-    """Returns what is in a regular file of at most `largest` bytes."""
+    """Returns the content of a regular file of at most `largest` bytes."""
     with open_regular(path, largest=largest) as file:
         try:
             return file.read(largest)
@@ -80,7 +81,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_bytes(path: Path, content: bytes, *, check: Callable[[Path], None] = lambda path: None) -> None:
-    """Writes at once or not at all; `check` looks at the new file before it takes its place."""
+    """Replaces `path` at once or not at all; `check` gets the new file before that, and may raise."""
     temporary = temporary_name(path)
     try:
         remove_abandoned(path)
@@ -93,20 +94,18 @@ def write_bytes(path: Path, content: bytes, *, check: Callable[[Path], None] = l
     except OSError as error:
         raise UserError(f"Cannot write {path}: {cause(error)}. What was saved before is intact.") from None
     finally:
-        with suppress(
-            OSError
-        ):  # gone already if all went well; where nothing can be written, nothing is left
+        with suppress(OSError):  # it was renamed if all went well, or could not be made at all
             temporary.unlink()
 
 
 def temporary_name(path: Path) -> Path:
-    """A name beside `path` that no other process uses, not even one of the same number on another machine."""
+    """Returns a name beside `path` that no other process uses, on this machine or another that shares the folder."""
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
 def remove_abandoned(path: Path) -> None:
-    """Deletes what processes that were killed while they wrote `path` have left."""
-    with suppress(OSError):  # a folder that may not be listed can be written all the same
+    """Deletes old temporary files of processes that were killed while they wrote `path`."""
+    with suppress(OSError):  # a folder that cannot be listed may still be writable
         for name in os.listdir(path.parent):
             if name.startswith(f".{path.name}.") and name.endswith(".tmp"):
                 left = path.parent / name
@@ -115,10 +114,12 @@ def remove_abandoned(path: Path) -> None:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Writes `value` as indented JSON, at once or not at all."""
     write_bytes(path, (json.dumps(value, indent=2) + "\n").encode())
 
 
 def make_directory(directory: Path) -> None:
+    """Makes a folder and its parents if they are missing; raises UserError if that fails."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -126,5 +127,5 @@ def make_directory(directory: Path) -> None:
 
 
 def cause(error: Exception) -> str:
-    """What went wrong, in the words of the operating system if it has any."""
+    """Returns what went wrong, in the words of the operating system if it gave any."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

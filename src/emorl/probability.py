@@ -22,16 +22,16 @@ class Noise:
     means: bool = False  # take posteriors at their means instead of sampling them
 
     def sample(self, q: Gaussian) -> Tensor:
-        """A sample of a posterior, or its mean."""
+        """Returns a sample of a posterior, or its mean if `means` is set."""
         return q.mu if self.means else self.start(q)
 
     def start(self, q: Gaussian) -> Tensor:
-        """A sample, whatever `means` says: slots that start alike would stay alike without it."""
+        """Returns a sample even with `means`: slots that start with equal distributions would otherwise stay equal."""
         return q.mu + q.sigma * self.normal(q.mu)
 
 
 def scene_noise(seed: int, scenes: Sequence[int], *, means: bool = False) -> Noise:
-    """Noise that is a function of the seed and the number of the scene, whatever stands beside it in a batch.
+    """Returns noise that depends on the seed and the number of a scene, not on the other scenes of its batch.
 
     `scenes` are the numbers of the scenes in the batch, in its order.
     """
@@ -39,12 +39,12 @@ def scene_noise(seed: int, scenes: Sequence[int], *, means: bool = False) -> Noi
 
 
 def scene_seeds(seed: int, scenes: Sequence[int]) -> list[int]:
-    """One seed for each scene, different for every pair of `seed` and scene."""
+    """Returns one seed for each scene, different for every pair of `seed` and scene."""
     return [seed * 1_000_003 + scene for scene in scenes]
 
 
 def noise_per_image(seeds: Sequence[int], *, means: bool = False) -> Noise:
-    """Noise that each image of a batch draws from a generator of its own."""
+    """Returns noise that each image of a batch draws from a generator of its own."""
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def normal(like: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ def noise_per_image(seeds: Sequence[int], *, means: bool = False) -> Noise:
 
 
 def process_noise(rank: int, world_size: int) -> Noise:
-    """Noise for one of several processes that share a batch: each draws all of it and keeps its rows.
+    """Returns noise for one of several processes that share a batch: each draws all of it and keeps its rows.
 
     So the number of processes does not change what is computed.
     """
@@ -142,7 +142,7 @@ LIKELIHOODS = {"gaussian": gaussian_nll, "mixture": mixture_nll, "pixel-mixture"
 
 
 def log_of(sigma: float | Tensor) -> float | Tensor:
-    """Its logarithm."""
+    """Returns the natural logarithm of a number or a tensor."""
     return sigma.log() if isinstance(sigma, Tensor) else math.log(sigma)
 
 

@@ -31,10 +31,10 @@ __all__ = [
 Split = Literal["train", "test", "validation"]
 SPLITS: tuple[Split, ...] = ("train", "test", "validation")
 
-MOST_SCENES = 100_000_000  # of a split: the order of more would not fit into memory
+MOST_SCENES = 100_000_000  # of a split: the shuffled order of more would not fit into memory
 LARGEST_IMAGE = 4096  # side, in pixels
 
-FOLDER = "folder"  # the name of one's own images
+FOLDER = "folder"  # the name of the data set that is a folder of the user's own images
 DATASETS: dict[str, Callable[..., SceneDataset]] = {
     "tetrominoes": Tetrominoes,
     "tetrominoes-crowded": partial(Tetrominoes, 5),
@@ -51,7 +51,7 @@ DATASETS: dict[str, Callable[..., SceneDataset]] = {
 
 
 def info_of(name: str) -> DatasetInfo:
-    """What is known of the data set `name` without its scenes; of other names, such as a folder's, very little."""
+    """Returns the info of the data set `name` without making its scenes; for other names it holds only the name."""
     if name in DATASETS:
         info = DATASETS[name](length=1).info
         return info if info.title else replace(info, title=name)
@@ -96,17 +96,20 @@ def open_dataset(config: DataConfig, split: Split) -> SceneDataset:
 
 
 def range_of(split: Split, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """Returns (start, stop) of a split, given the number of scenes in each split."""
     start = sum(sizes[before] for before in SPLITS[: SPLITS.index(split)])
     return start, start + sizes[split]
 
 
 def open_folder(config: DataConfig) -> FolderScenes:
+    """Returns the images of the folder `config.path`; raises UserError if none is given."""
     if config.path is None:
         raise UserError("Say where the images are: --data.path FOLDER")
     return FolderScenes(Path(config.path), size=config.image_size, seed=config.seed)
 
 
 def open_stored(config: DataConfig, split: Split, start: int, stop: int) -> StoredScenes:
+    """Returns the stored scenes at `config.path`; raises UserError if they are of another data set or too few."""
     scenes = StoredScenes(Path(config.path or ""))
     if scenes.info.name != config.name:
         raise UserError(f"{config.path} holds {scenes.info.name} scenes, not {config.name}.")

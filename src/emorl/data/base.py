@@ -28,16 +28,16 @@ class DatasetInfo:
     description: str = ""
     origin: str = ""  # what the scenes are a function of, e.g. "seed 0"
     has_masks: bool = True  # whether segmentations are known; where they are not, they are all background
-    title: str = ""  # as it is called in print
+    title: str = ""  # its name in tables and figures
     train_size: int = 60_000  # scenes to learn from, if not said otherwise; the paper's number
 
 
 class SceneDataset(ABC):
-    """A finite sequence of scenes: numpy inside, tensors at the door."""
+    """A finite sequence of scenes. Subclasses make numpy arrays (`arrays`); indexing returns tensors."""
 
     info: DatasetInfo
     names: Sequence[str] = ()  # of the files that the scenes come from, one each, if they come from files
-    chunk: int = 1000  # scenes to store at a time, in a process; what an interruption can lose of it
+    chunk: int = 1000  # scenes that a process stores at a time; an interruption loses an unfinished chunk
 
     @abstractmethod
     def __len__(self) -> int: ...

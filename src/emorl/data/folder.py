@@ -15,15 +15,15 @@ from emorl.errors import Unreadable, UserError
 from emorl.files import cause
 
 MASKS = "masks"
-HELD_OUT = 0.1  # share of the test pictures, and of the validation pictures
-MOST_HELD_OUT = 320  # of each, as many as generated data sets have
+HELD_OUT = 0.1  # share of pictures that are for test, and again for validation
+MOST_HELD_OUT = 320  # test pictures at most, and validation pictures: as many as generated data sets have
 REMEMBERED = 20_000  # scenes kept in memory once decoded; at 64x64 pixels that is 330 MB
 
 
 class FolderScenes(SceneDataset):
     """The images of a folder and its sub-folders, cut square and resized: training, then test, then validation.
 
-    `names` are theirs, in that order, and `sizes` the number of each. The mask of `cats/tom.jpg` is
+    `names` are the file names in that order, `sizes` the number of images in each split. The mask of `cats/tom.jpg` is
     `masks/cats/tom.png`; there are masks for all images or for none.
     """
 
@@ -67,7 +67,7 @@ class FolderScenes(SceneDataset):
 
 
 def image_names(path: Path) -> list[str]:
-    """Names, relative to `path`, of all images below it; masks and hidden files are left out."""
+    """Returns the names, relative to `path`, of all images below it; masks and hidden files are left out."""
     found = []
 
     def refuse(error: OSError) -> None:
@@ -110,7 +110,7 @@ def split_by_name(names: list[str], path: Path, *, seed: int) -> dict[str, list[
 
 
 def draw(name: str, seed: int) -> float:
-    """A number from 0 to 1 that depends on nothing but these two."""
+    """Returns a number from 0 to 1 that depends on `name` and `seed` alone."""
     digest = hashlib.blake2b(os.fsencode(name), key=str(seed).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64
 
@@ -141,8 +141,10 @@ def damaged_pictures(
 
 
 def mask_of(path: Path, name: str) -> Path:
+    """Returns the path of the mask of image `name` in the folder `path`."""
     return (path / MASKS / name).with_suffix(".png")
 
 
 def other_size(mask: tuple[int, ...], image: tuple[int, ...]) -> str:
+    """Returns the words for a mask whose shape (H, W) is not that of its image."""
     return f"{mask[1]}x{mask[0]}; its image is {image[1]}x{image[0]}"

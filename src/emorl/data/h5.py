@@ -1,7 +1,7 @@
 """The authors' .h5 files: GROUP/imgs, GROUP/masks and sometimes GROUP/factors, read scene by scene.
 
-HDF5 does what a file says: it follows links into other files, and makes room for whatever is declared or unpacked. So
-all is looked at before it is read.
+HDF5 trusts a file: it follows links into other files, and allocates whatever size is declared or unpacked. So links,
+sizes and compression are checked before anything is read.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from emorl.data.base import Array
 from emorl.errors import Unreadable, UserError
 from emorl.files import cause, open_regular
 
-LARGEST_SCENE = (
-    2**26
-)  # bytes of one array of a scene; the largest published ones, masks of CLEVR, have 2.5 million
+# Bytes of one array of a scene; the largest published ones, masks of CLEVR, have 2.5 million.
+LARGEST_SCENE = 2**26
 LARGEST_CHUNK = 2**28  # bytes that HDF5 unpacks at a time
 MOST_CHUNKS = 2**16  # of a scene
 DEFLATE, SHUFFLE, FLETCHER, LZF = 1, 2, 3, 32000  # filters, by their numbers in HDF5; others may be plug-ins
@@ -51,7 +50,7 @@ class H5Group:
         except BaseException:
             self.close()
             raise
-        self.unpacked = dict.fromkeys(self.sets, -1)  # the last row of chunks that was looked at
+        self.unpacked = dict.fromkeys(self.sets, -1)  # the last row of chunks that was checked
 
     def check_lengths(self) -> None:
         missing = {"imgs", "masks"} - set(self.sets)
@@ -86,6 +85,7 @@ class H5Group:
 
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
+    """Turns whatever h5py raises inside the block into Unreadable; UserErrors pass through."""
     try:
         yield
     except UserError:
@@ -95,7 +95,7 @@ def clear_errors(path: Path) -> Iterator[None]:
 
 
 def choose(file: Any, group: str | None, path: Path) -> tuple[str, Any]:
-    """The group of that name, or the only one there is."""
+    """Returns name and content of that group, or of the only one there is."""
     import h5py
 
     groups = [name for name in file if is_own(file, name) and isinstance(file[name], h5py.Group)]
@@ -108,7 +108,7 @@ def choose(file: Any, group: str | None, path: Path) -> tuple[str, Any]:
 
 
 def is_own(parent: Any, name: str) -> bool:
-    """Whether something is in this file; links may lead into others."""
+    """Returns whether `name` is stored in this file itself, not a link that may lead into another."""
     import h5py
 
     return isinstance(parent.get(name, getlink=True), h5py.HardLink)
@@ -135,6 +135,7 @@ def checked(parent: Any, name: str, place: str) -> Any:
 
 
 def check_filters(content: Any, place: str) -> None:
+    """Raises UserError unless a chunked dataset is packed by gzip, lzf or nothing, in chunks of bounded size."""
     settings = content.id.get_create_plist()
     filters = [settings.get_filter(index)[0] for index in range(settings.get_nfilters())]
     packers = [number for number in filters if number not in (SHUFFLE, FLETCHER)]
@@ -147,7 +148,7 @@ def check_filters(content: Any, place: str) -> None:
 
 
 def pieces(content: Any) -> list[range]:
-    """Where the chunks of a scene begin, along each of its sides."""
+    """Returns where the chunks of a scene begin, along each of its sides."""
     sides = zip(content.shape[1:], content.chunks[1:], strict=True)
     return [range(0, side, step) for side, step in sides]
 

@@ -1,7 +1,7 @@
-"""Image files as 8-bit RGB arrays, whatever they are inside; what cannot be read is one clear error.
+"""Reads image files of several formats as 8-bit RGB arrays; raises Unreadable for those it cannot read.
 
-Every picture is opened here, with a list of formats: Pillow knows others that start programs (EPS: Ghostscript), and a
-file's name says nothing about what it is.
+Every picture is opened here, with a list of allowed formats: Pillow knows others that start programs (EPS:
+Ghostscript), and goes by a file's content, not by its name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_BYTES = 2**28  # of a file: what 90 million pixels have without compression
 MOST_PIXELS = 89_478_485  # Pillow's own limit, a gigabyte when decoded
 BLOCK = 2**20  # pixels to convert at a time
 
-# Pillow tells its logger what its exceptions say as well; without a handler Python would print it.
+# Pillow also logs what its exceptions say; without a handler Python would print it.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 
@@ -43,7 +43,7 @@ def read_ids(path: Path) -> Array:
         values = np.asarray(image) if is_plain else rgb(image)
     rows = max(1, BLOCK // values.shape[1])
     blocks = [slice(top, top + rows) for top in range(0, len(values), rows)]
-    found = np.zeros(1, dtype=np.uint32)  # 0 is there, and comes first
+    found = np.zeros(1, dtype=np.uint32)  # the background has id 0, even if no pixel is black
     for block in blocks:
         found = np.union1d(found, color_numbers(values[block]))
         if len(found) > 256:
@@ -55,17 +55,17 @@ def read_ids(path: Path) -> Array:
 
 
 def color_numbers(values: Array) -> Array:
-    """(H, W) or (H, W, 3) as one number for each pixel."""
+    """Returns one number for each pixel (H, W) of an image (H, W) or (H, W, 3)."""
     numbers = values.astype(np.uint32)
     return numbers if values.ndim == 2 else numbers @ np.array([65536, 256, 1], dtype=np.uint32)
 
 
 def check_picture(path: Path) -> tuple[int, int]:
-    """Decodes an image as cheaply as shows whether it is whole. Returns the width and height that it has upright."""
+    """Decodes an image cheaply, to see whether the file is complete. Returns width and height when upright."""
     with picture(path) as image:
         if image.format not in ("JPEG", "MPO"):
             ImageOps.exif_transpose(image, in_place=True)
-            image.load()  # which the line above does only if there is something to turn
+            image.load()  # exif_transpose decodes only images that it turns
             return image.size
         width, height = image.size
         is_turned = image.getexif().get(ExifTag.Orientation) in (5, 6, 7, 8)
@@ -77,9 +77,9 @@ def check_picture(path: Path) -> tuple[int, int]:
 
 @contextmanager
 def picture(path: Path) -> Iterator[Image.Image]:
-    """Opens an image file, not yet decoded. What goes wrong while it is open says that it cannot be read."""
+    """Opens an image file, not yet decoded. Errors while it is open are raised as Unreadable."""
     with open_regular(path, largest=MOST_BYTES) as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of odd metadata
+        warnings.simplefilter("ignore")  # about odd metadata
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
             with Image.open(file, formats=FORMATS) as image:
@@ -95,6 +95,7 @@ def picture(path: Path) -> Iterator[Image.Image]:
 
 
 def reason(error: Exception) -> str:
+    """Returns in words why Pillow could not read a file."""
     match error:
         case UnidentifiedImageError():
             return f"it is not an image ({', '.join(FORMATS)})"
@@ -106,7 +107,7 @@ def reason(error: Exception) -> str:
 
 
 def rgb(image: Image.Image) -> Array:
-    """Returns (H, W, 3) uint8, some rows at a time: whole copies in between would be what takes most memory."""
+    """Returns (H, W, 3) uint8; converts some rows at a time, which needs less memory."""
     ImageOps.exif_transpose(image, in_place=True)
     is_transparent = image.has_transparency_data
     pixels = np.empty((image.height, image.width, 3), dtype=np.uint8)
@@ -118,6 +119,7 @@ def rgb(image: Image.Image) -> Array:
 
 
 def rgb_part(part: Image.Image, *, is_transparent: bool) -> Array:
+    """Returns some rows of an image as uint8, (h, W, 3), or (h, W, 1) for 16-bit grey; transparency on black."""
     if part.mode.startswith("I"):  # 16 bits; Pillow's own conversion would clip at 255
         return (np.asarray(part).clip(0, 65535) >> 8).astype(np.uint8)[..., None]
     if is_transparent:

@@ -1,4 +1,4 @@
-"""How the published data sets lie in their files: every data set is a row of LAYOUTS."""
+"""How the published data sets are stored in their files: every data set is an entry of LAYOUTS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLEVR: dict[str, FactorKind] = {
 
 @dataclass(frozen=True)
 class Layout:
-    """How a published data set lies in its records."""
+    """How a published data set is stored in its records."""
 
     image: tuple[int, int, int]  # height, width, channels
     entities: int  # masks per scene, background included
@@ -63,7 +63,7 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def largest_record(layout: Layout) -> int:
-    """Bytes that a record of this layout may have: three for each one-byte value, five for each number, and names."""
+    """Returns an upper bound of the bytes of a record, which takes three for each one-byte value."""
     height, width, channels = layout.image
     values = height * width * (channels + layout.entities)
     return 4 * values + 64 * layout.entities * (len(layout.factors) + 1) + 2**16

@@ -1,4 +1,4 @@
-"""Batches without end: which scenes step s sees is a pure function of (seed, s), so resuming needs no state."""
+"""Endless batches: the scenes of step s are a function of (seed, s), so resuming needs no state."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def batch_indices(length: int, batch_size: int, *, seed: int, step: int) -> list
 
 @lru_cache(maxsize=2)
 def epoch_order(length: int, seed: int, epoch: int) -> Array:
+    """Returns the shuffled scene numbers (length,) of an epoch, a function of the arguments alone."""
     return np.random.default_rng((seed, epoch)).permutation(length)
 
 
@@ -36,7 +37,7 @@ def endless(
 
 
 def prefetch(batches: Iterator[Scene], count: int = 2) -> Generator[Scene, None, None]:
-    """Yields `batches`, the next `count` of which a thread makes while the last one is learned from."""
+    """Yields `batches`; a thread makes up to `count` of them in advance."""
     ready: Queue[Scene | Exception] = Queue(count)
     is_over = Event()
 
@@ -64,7 +65,7 @@ def prefetch(batches: Iterator[Scene], count: int = 2) -> Generator[Scene, None,
             if isinstance(item, Exception):
                 raise item
             yield item
-    finally:  # nobody wants more: let the thread end
+    finally:  # the caller takes no more: end the thread
         is_over.set()
         thread.join()
 

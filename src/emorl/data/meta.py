@@ -18,7 +18,7 @@ MOST_OBJECTS = 2**16
 
 
 def read_meta(folder: Path) -> tuple[DatasetInfo, int, list[str]]:
-    """Returns what a folder of stored scenes says of itself: info, number of scenes, names of its arrays."""
+    """Returns info, number of scenes and names of the arrays of a folder of stored scenes, from its meta.json."""
     path = folder / "meta.json"
     if not os.path.lexists(path):
         raise UserError(
@@ -41,6 +41,7 @@ def read_meta(folder: Path) -> tuple[DatasetInfo, int, list[str]]:
 
 
 def read_info(values: dict[str, Any]) -> DatasetInfo:
+    """Returns the `info` part of meta.json as DatasetInfo; raises ValueError for unknown or wrong values."""
     unknown = set(values) - set(REQUIRED) - set(OPTIONAL)
     if unknown:
         raise ValueError(f"its info has {sorted(unknown)[0]!r}, which nothing is known of")
@@ -57,14 +58,16 @@ def read_info(values: dict[str, Any]) -> DatasetInfo:
 
 
 def typed(values: dict[str, Any], name: str, kind: type) -> Any:
+    """Returns `values[name]`; raises ValueError if it is missing or not exactly of type `kind`."""
     if name not in values:
         raise ValueError(f"it has no {name!r}")
-    if type(values[name]) is not kind:  # not isinstance: True is no number
+    if type(values[name]) is not kind:  # not isinstance, which takes True for an int
         raise ValueError(f"its {name!r} is of type {type(values[name]).__name__}, not {kind.__name__}")
     return values[name]
 
 
 def at_least(value: int, minimum: int, name: str) -> int:
+    """Returns `value`; raises ValueError with the `name` of the setting if it is below `minimum`."""
     if value < minimum:
         raise ValueError(f"its {name!r} is {value}, and must be at least {minimum}")
     return value

@@ -44,7 +44,7 @@ def convert(
         layout = h5_layout(content, layout)
         found = h5_scenes(content, layout)
     else:
-        open_regular(path).close()  # before anything is made
+        open_regular(path).close()  # fails before an output folder is made
         found = scenes_of(path, layout)
     with closing(found) as scenes, StoreWriter(out) as writer:
         for scene, share in scenes:
@@ -59,6 +59,7 @@ def convert(
 
 
 def info(name: str, layout: Layout, path: Path) -> DatasetInfo:
+    """Returns the DatasetInfo of the scenes converted from the file `path`."""
     return DatasetInfo(
         name=name,
         image_size=layout.size or layout.image[0],
@@ -81,7 +82,7 @@ def scenes_of(path: Path, layout: Layout) -> Generator[tuple[Arrays, float]]:
 
 
 def count_objects(features: Mapping[str, Array], layout: Layout) -> int:
-    """What the record says; objects that a crop leaves out are counted here, as the published filters do."""
+    """Returns the number of objects in a record, with those that the crop leaves out, as published filters count."""
     if "visibility" in layout.factors:
         visibility = finite(feature(features, "visibility", (layout.entities,)), "visibility")
         return int(visibility[layout.background :].sum())
@@ -121,7 +122,7 @@ def decode(features: Mapping[str, Array], layout: Layout) -> Arrays:
 
 
 def mask_stack(features: Mapping[str, Array], layout: Layout) -> Array:
-    """The masks of a record, (entities, H, W)."""
+    """Returns the masks of a record, (entities, H, W)."""
     height, width, _ = layout.image
     if layout.masks_last:
         return whole_numbers(features, "mask", (height, width, layout.entities)).transpose(2, 0, 1)
@@ -145,7 +146,7 @@ def whole_numbers(features: Mapping[str, Array], name: str, shape: tuple[int, ..
     values = feature(features, name, shape)
     if values.dtype == np.uint8:
         return values
-    with np.errstate(invalid="ignore"):  # NaN becomes some number, which differs from it
+    with np.errstate(invalid="ignore"):  # NaN is cast to some number, and found by the comparison below
         as_bytes = values.astype(np.uint8) if values.dtype.kind in "biuf" else None
     if as_bytes is None or not (as_bytes == values).all():
         raise ValueError(
@@ -155,7 +156,7 @@ def whole_numbers(features: Mapping[str, Array], name: str, shape: tuple[int, ..
 
 
 def finite(values: Array, name: str) -> Array:
-    """Returns values as float32, none of which is infinite or NaN."""
+    """Returns values as float32; raises ValueError if one is infinite or NaN."""
     if values.dtype.kind not in "biuf" or not (abs(values) <= np.finfo(np.float32).max).all():
         raise ValueError(f"its feature {name!r} holds what is not a finite number")
     return values.astype(np.float32)
@@ -183,6 +184,6 @@ def h5_scenes(content: H5Group, layout: Layout) -> Generator[tuple[Arrays, float
 
 
 def h5_layout(content: H5Group, layout: Layout) -> Layout:
-    """The layout of a data set in the authors' files: of CLEVR alone they may hold factors."""
+    """Returns the layout of a data set in the authors' files, which have factors for CLEVR only, if at all."""
     has_factors = "factors" in content.sets and layout.factors == CLEVR
     return replace(layout, masks_last=False, factors=CLEVR if has_factors else {})

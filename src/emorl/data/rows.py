@@ -1,7 +1,7 @@
 """Arrays on disk (.npy), read and written row by row, with plain system calls instead of memory maps.
 
-A map of a file that is cut while it is read, or that a full disk has no room for, ends the process without a word. A
-system call says what went wrong.
+If a memory-mapped file is truncated while it is read, or the disk is full, the process is killed without a message. A
+system call returns an error instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WAY_OUT = "delete the folder and store its scenes again"
 
 
 class Rows:
-    """The rows of an array in a file: `rows[i]` is a copy of one. Damage is found when opened, or when read."""
+    """The rows of an array in a file: `rows[i]` is a copy of one. Raises UserError if damaged, when opened or read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -76,11 +76,12 @@ def read_header(file: BinaryIO, path: Path) -> tuple[np.dtype[np.generic], tuple
 
 
 def damaged(path: Path, problem: str) -> UserError:
+    """Returns the error for a damaged file, to be raised by the caller."""
     return UserError(f"{path} is damaged: {problem}; {WAY_OUT}.")
 
 
 def header_of(row: Array, count: int) -> bytes:
-    """What an .npy file of `count` rows like `row` begins with; the same length for every count."""
+    """Returns the header of an .npy file of `count` rows like `row`; its length is the same for every count."""
     content = io.BytesIO()
     shape = (count, *row.shape)
     npy.write_array_header_1_0(content, {"descr": row.dtype.str, "fortran_order": False, "shape": shape})
@@ -97,7 +98,7 @@ def reserve(path: Path, row: Array, count: int) -> None:
         if hasattr(os, "posix_fallocate"):
             try:
                 os.posix_fallocate(file.fileno(), 0, size)
-            except OSError as error:  # some file systems cannot; there the rows find out
+            except OSError as error:  # some file systems cannot reserve; there, writing rows may fail later
                 if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
                     raise
         file.truncate(size)

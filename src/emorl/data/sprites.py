@@ -1,7 +1,7 @@
 """Multi-dSprites: dSprites' square, ellipse and heart, drawn analytically, two to five on a 64x64 canvas.
 
-The published variants, and the paper's textured one, in which colour alone cannot group: patterned sprites of a scene
-share its colours. Later sprites lie in front; scenes in which one is hidden altogether are drawn again.
+The published variants, and the paper's textured one, in which objects cannot be told apart by colour: the patterned
+sprites of a scene share its colours. Later sprites lie in front; scenes in which one is fully hidden are drawn again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Variant = Literal["binarized", "grayscale", "colored", "textured", "crowded"]
 
 @dataclass(frozen=True)
 class Composition:
-    """What tells a variant apart."""
+    """How the scenes of a variant are made up."""
 
     counts: tuple[int, int]  # least and most sprites
     description: str
@@ -133,7 +133,7 @@ class Sprites:
 
 
 def draw_sprites(rng: np.random.Generator, count: int) -> Sprites:
-    """All latents are uniform, as in dSprites itself."""
+    """Draws `count` sprites; all latents are uniform, as in dSprites itself."""
     return Sprites(
         rng.choice(POSITIONS, count),
         rng.choice(POSITIONS, count),
@@ -182,20 +182,21 @@ class Paint:
 
 
 def plain(background: Array, color: Array) -> Paint:
+    """Returns paint without patterns: `background` and one `color` (n, 3) for each sprite."""
     return Paint(background, color, color, np.zeros(len(color), dtype=int))
 
 
 def vivid(rng: np.random.Generator, count: int) -> Array:
-    """Colours of any hue, with saturation and value of at least a half."""
+    """Draws colours (count, 3) of any hue, with saturation and value of at least a half."""
     hue, saturation, value = rng.random(count), rng.uniform(0.5, 1, count), rng.uniform(0.5, 1, count)
-    # The distance to each primary's hue decides how much of it is left: hsv without branches.
+    # HSV to RGB without branches: each channel depends on the distance of the hue to that of its primary.
     away = abs((hue[:, None] * 6 + (0, 4, 2)) % 6 - 3) - 1
     rgb: Array = value[:, None] * (1 - saturation[:, None] * (1 - away.clip(0, 1)))
     return rgb
 
 
 def textured(rng: np.random.Generator, count: int) -> Paint:
-    """Every sprite has two of the three colours of its scene, so a colour says nothing about the object."""
+    """Draws patterned sprites, each in two of the scene's three colours, so colour does not identify an object."""
     palette = vivid(rng, 3)
     first = rng.integers(3, size=count)
     second = (first + rng.integers(1, 3, size=count)) % 3
@@ -205,6 +206,7 @@ def textured(rng: np.random.Generator, count: int) -> Paint:
 
 
 def on_grey(rng: np.random.Generator, count: int) -> Paint:
+    """Draws vivid colours for the sprites and a uniform grey for the background."""
     return plain(np.full(3, rng.random()), vivid(rng, count))
 
 

@@ -29,7 +29,7 @@ PLAN = "plan.json"  # in a ".partial" folder: which scenes it will hold, and whi
 
 
 class StoredScenes(SceneDataset):
-    """Reads what `store` wrote. What others wrote, or something has damaged, is refused when opened or when read."""
+    """Reads what `store` wrote. Raises UserError for other or damaged files, when opened or when a scene is read."""
 
     def __init__(self, path: Path) -> None:
         self.info, self.length, names = read_meta(path)
@@ -54,7 +54,7 @@ class StoredScenes(SceneDataset):
 
 
 def check_rows(name: str, rows: Rows, info: DatasetInfo) -> None:
-    """Raises UserError unless an array is what its name says."""
+    """Raises UserError unless an array has the type and shape that its name requires."""
     side, dtype, shape = info.image_size, rows.dtype, rows.shape
     match name:
         case "image":
@@ -108,6 +108,7 @@ def store(
 def write_in_parallel(
     dataset: SceneDataset, partial: Path, chunks: Sequence[int], workers: int, finish: Callable[[int], None]
 ) -> None:
+    """Writes chunks in `workers` processes; calls `finish` with the first scene of each finished chunk."""
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         try:
             for future in as_completed(
@@ -119,18 +120,19 @@ def write_in_parallel(
                 f"A process that stored scenes was ended from outside, perhaps for want of memory. {partial} has "
                 "the others; run the command again to go on, with fewer --workers."
             ) from None
-        finally:  # after a problem, what has not begun need not be tried
+        finally:  # after an error, chunks that have not begun are cancelled
             pool.shutdown(cancel_futures=True)
 
 
 def partial_of(path: Path) -> Path:
-    """The folder to work in until `path`, which must not exist yet, is whole."""
+    """Returns the folder to work in until all of `path`, which must not exist yet, is written."""
     if os.path.lexists(path) or not path.name:
         raise UserError(f"{path} exists already; delete it or choose another folder.")
     return path.with_name(path.name + ".partial")
 
 
 def put_in_place(partial: Path, path: Path) -> None:
+    """Renames the finished folder `partial` to `path` and deletes its plan."""
     try:
         partial.rename(path)
         (path / PLAN).unlink()
@@ -139,7 +141,7 @@ def put_in_place(partial: Path, path: Path) -> None:
 
 
 def read_plan(partial: Path) -> dict[str, Any] | None:
-    """Returns the plan of an unfinished store; None if there is none. What is not ours is left alone."""
+    """Returns the plan of an unfinished store; None if there is none. Raises UserError if other files are there."""
     if not os.path.lexists(partial):
         return None
     if partial.is_symlink() or not partial.is_dir():
@@ -167,7 +169,7 @@ def begin(dataset: SceneDataset, partial: Path, plan: dict[str, Any]) -> list[in
         if found != json.loads(json.dumps(plan)) or not is_list_of(starts, done):
             raise UserError(f"{partial} is an unfinished store of other scenes; delete it to start anew.")
         for name in rows:
-            Rows(partial / f"{name}.npy")  # says if it is damaged
+            Rows(partial / f"{name}.npy")  # raises UserError if it is damaged
         return done
     make_directory(partial)
     try:
@@ -193,6 +195,7 @@ def begin(dataset: SceneDataset, partial: Path, plan: dict[str, Any]) -> list[in
 
 
 def is_list_of(starts: range, done: object) -> bool:
+    """Returns whether `done` is a list that holds nothing but elements of `starts`."""
     return isinstance(done, list) and all(type(start) is int and start in starts for start in done)
 
 
@@ -210,4 +213,5 @@ def write_chunk(dataset: SceneDataset, partial: Path, start: int) -> int:
 
 
 def chunk_size(start: int, dataset: SceneDataset) -> int:
+    """Returns the number of scenes in the chunk that begins at scene `start`; the last may be smaller."""
     return min(dataset.chunk, len(dataset) - start)

@@ -1,7 +1,7 @@
 """TFRecord files of tf.train.Example, read with gzip and numpy: no TensorFlow, no protobuf.
 
 A file is a stream, mostly gzipped, of records: length (8 bytes), its checksum (4), payload, its checksum (4), all
-little-endian. What does not look like that raises UserError with file, record and reason.
+little-endian. Anything else raises UserError with file, record and reason.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def next_record(stream: BinaryIO, largest: int) -> bytes | None:
 
 
 def masked_crc(content: bytes) -> int:
-    """CRC-32C, rotated and shifted as TFRecord has it."""
+    """Returns the CRC-32C of `content`, rotated and shifted as in TFRecord files."""
     crc = int(google_crc32c.value(content))
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
@@ -94,6 +94,7 @@ def parse_example(payload: bytes) -> dict[str, Array]:
 
 
 def parse_feature(message: memoryview, name: str) -> Array:
+    """Returns the values of a tf.train.Feature, bytes as uint8 or floats; raises ValueError for other kinds."""
     for kind, values in fields(message):
         match kind:
             case 1:
@@ -106,7 +107,7 @@ def parse_feature(message: memoryview, name: str) -> Array:
 
 
 def bytes_list(message: memoryview) -> Array:
-    """The published sets store one element per byte, `0A 01 xx` each: every third byte is a value."""
+    """Returns the bytes of a list. Published sets store one element per byte, `0A 01 xx`: every third is a value."""
     raw = np.frombuffer(message, dtype=np.uint8)
     if len(raw) % 3 == 0 and (raw[0::3] == 0x0A).all() and (raw[1::3] == 1).all():
         return raw[2::3]
@@ -114,7 +115,7 @@ def bytes_list(message: memoryview) -> Array:
 
 
 def float_list(message: memoryview) -> Array:
-    """Packed or one by one, both are allowed."""
+    """Returns the values of a list of floats, stored packed or one by one."""
     packed = joined(message)
     if len(packed) % 4:
         raise ValueError("a list of floats has a broken end")
@@ -122,7 +123,7 @@ def float_list(message: memoryview) -> Array:
 
 
 def joined(message: memoryview) -> bytearray:
-    """The elements of a list, end to end; not as a list, which takes a hundred times the memory."""
+    """Returns the elements of a list, end to end; a Python list of them takes a hundred times the memory."""
     content = bytearray()
     for number, element in fields(message):
         if number == 1:
@@ -131,7 +132,7 @@ def joined(message: memoryview) -> bytearray:
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Yields (number, content) of the fields of a protobuf message; content is what has a length, or four bytes."""
+    """Yields (number, content) of the fields of a protobuf message; all have a length or four bytes."""
     at = 0
     while at < len(message):
         tag, at = varint(message, at)
@@ -149,7 +150,7 @@ def fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 def varint(message: memoryview, at: int) -> tuple[int, int]:
-    """Returns the number that starts at `at`, and where the next thing starts."""
+    """Returns the number that starts at `at`, and the position after it."""
     value = 0
     for shift in range(0, 64, 7):
         if at >= len(message):
@@ -163,5 +164,6 @@ def varint(message: memoryview, at: int) -> tuple[int, int]:
 
 
 def expect(number: int, wanted: int, what: str) -> None:
+    """Raises ValueError, naming `what` was expected, unless a field has the number `wanted`."""
     if number != wanted:
         raise ValueError(f"its content is not {what}")

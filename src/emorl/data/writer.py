@@ -19,16 +19,16 @@ from emorl.files import cause, make_directory, write_json
 
 
 class StoreWriter:
-    """Stores scenes one by one. Without `finish` nothing is left; of a killed process, a ".partial" folder.
+    """Stores scenes one by one. Without `finish` nothing is kept; a killed process leaves a ".partial" folder.
 
-    An .npy file tells its number of rows in a header with room to grow, which `finish` writes again.
+    The header of an .npy file holds the number of rows, padded to a fixed length; `finish` overwrites it.
     """
 
     def __init__(self, path: Path) -> None:
         self.path, self.partial = path, partial_of(path)
         self.open = ExitStack()
         self.files: dict[str, IO[bytes]] = {}
-        self.rows: Arrays = {}  # the first scene: what the others must look like
+        self.rows: Arrays = {}  # the first scene; the others must have the same arrays, types and shapes
         self.count = 0
 
     def __len__(self) -> int:
@@ -46,12 +46,12 @@ class StoreWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError):  # of a full disk, which has been reported
+        with suppress(OSError):  # when the disk is full, which has been reported
             self.open.close()
         shutil.rmtree(self.partial, ignore_errors=True)
 
     def add(self, arrays: Arrays) -> None:
-        """Appends a scene, which must be made like the first one."""
+        """Appends a scene, which must have the arrays, types and shapes of the first one."""
         try:
             if not self.files:
                 self.begin(arrays)
@@ -87,4 +87,5 @@ class StoreWriter:
 
 
 def describe(arrays: Arrays) -> str:
+    """Returns names, types and shapes of arrays as text: "image uint8 (64, 64, 3), ..."."""
     return ", ".join(f"{name} {row.dtype} {row.shape}" for name, row in sorted(arrays.items()))

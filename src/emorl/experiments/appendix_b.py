@@ -19,7 +19,7 @@ EDITED = 4  # scenes with an edit in the picture
 
 
 def measure(job: Job) -> Iterator[Row]:
-    """How much of the image changes that is not the edited slot's, and how much of that the other slots' parts."""
+    """Yields ARI and leakage: change outside the edited mask relative to inside, of the image and of other slots."""
     for run in job.trained:
         scenes = run.scenes("test")
         found = leakage(run.model, scenes)

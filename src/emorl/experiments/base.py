@@ -46,9 +46,8 @@ class Experiment:
     illustrate: Callable[[Result, Path], None] | None = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)  # of scores that METRICS does not have
     published: Mapping[str, Mapping[str, Published]] = field(default_factory=dict)  # label -> score -> value
-    published_steps: Mapping[str, int] = field(
-        default_factory=dict
-    )  # label -> steps behind the paper's values
+    # label -> training steps behind the paper's values
+    published_steps: Mapping[str, int] = field(default_factory=dict)
     # Parts of pages, "docs/page.md#part" -> Markdown. None: docs/reproduction.md#name, in the usual form.
     sections: Callable[[Result], Mapping[str, str]] | None = None
 
@@ -102,5 +101,5 @@ def curve_of(run: Run, *names: str) -> list[dict[str, float]]:
 
 
 def titled(name: str, **changes: Any) -> Metric:
-    """The entry of METRICS for `name` with other words."""
+    """Returns the entry of METRICS for `name` with some fields replaced, such as its title."""
     return replace(METRICS[name], **changes)

@@ -24,7 +24,7 @@ QUALITIES: tuple[Quality, ...] = ("full", "fast")
 
 
 def scene_of(reference: Any, index: int) -> ClevrScene:
-    """Scene `index` of the file, as our renderer takes it."""
+    """Returns scene `index` of the reference file, as our renderer takes it."""
     number = reference["n_objects"][index]
     x, y, z, _, _, material, shape, color = reference["factors"][index][:number].T.astype(float)
     yaw = reference["yaw"][index][:number].astype(float)
@@ -35,7 +35,7 @@ def scene_of(reference: Any, index: int) -> ClevrScene:
 
 
 def compared(reference: Any, quality: Quality) -> dict[str, float]:
-    """How far our pictures of all scenes are from Blender's, and how fast they are rendered."""
+    """Renders all scenes of the reference file. Returns the differences from Blender's pictures, and the speed."""
     errors, differences, seconds = [], [], 0.0
     for index in range(len(reference["n_objects"])):
         scene = scene_of(reference, index)
@@ -53,7 +53,7 @@ def compared(reference: Any, quality: Quality) -> dict[str, float]:
 
 
 def measure(job: Job) -> Iterator[Row]:
-    """A row for each quality of rendering."""
+    """Yields a row for each rendering quality."""
     if job.files is None or not (job.files / FILE).exists():
         raise UserError(f"Say where {FILE} is: emorl reproduce clevr --files FOLDER")
     reference = dict(np.load(job.files / FILE))
@@ -62,7 +62,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def sections(result: Result) -> dict[str, str]:
-    """Both qualities, for the page about data."""
+    """Returns the table for the page about data."""
     head = ["quality", "RMSE of 255", "mask pixels that differ", "scenes per second and core"]
     lines = [
         [row.label, f"{row.values['rmse_of_255']:.2f}", f"{row.values['mask_pixels_different_percent']:.2f} %",

@@ -24,17 +24,17 @@ from emorl.plots.panels import grid, save_picture
 from emorl.plots.pictures import scene_row
 from emorl.runs.run import Run
 
-CHUNKS = 10  # scenes to look at: that many times what a data set stores at once, which takes seconds
+CHUNKS = 10  # scenes to measure, in multiples of a data set's `chunk`; that takes seconds
 LOOKS_THE_SAME = "-fast"  # the end of names of data sets that need no picture of their own
 
 
 def has_no_s_or_z(scene: Arrays) -> bool:
-    """Whether a Tetrominoes scene has none of these pieces."""
+    """Returns whether no piece of a Tetrominoes scene is an S or a Z, in any orientation."""
     return not np.isin(scene["shape"], [11, 12, 13, 14]).any()
 
 
 def has_no_green_square(scene: Arrays) -> bool:
-    """Whether a Multi-dSprites scene has none."""
+    """Returns whether no sprite of a Multi-dSprites scene is a square with a green hue, 0.25 to 0.42."""
     hues = [colorsys.rgb_to_hsv(*color)[0] for color in scene["color"][scene["shape"] == 1]]
     return not any(0.25 <= hue <= 0.42 for hue in hues)
 
@@ -91,7 +91,7 @@ def published_clevr(path: Path) -> Iterator[Arrays]:
 
 
 def measure(job: Job) -> Iterator[Row]:
-    """A row for each data set, and for the published files if there are any."""
+    """Yields the statistics of every generated data set, and of the published files if their folder is given."""
     for name, make in DATASETS.items():
         number = 2 if job.scale == "tiny" else CHUNKS * make(length=1).chunk
         scenes = make(length=number)
@@ -114,7 +114,7 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
 
 
 def sections(result: Result) -> dict[str, str]:
-    """All data sets, for the page about data."""
+    """Returns the table for the page about data."""
     head = (
         "data set", "scenes", "objects per scene: share", "pixels per object (5 % have at most)", "touch another",
         "background RGB", "known share",

@@ -20,9 +20,9 @@ WAYS = {"kept": False, "flushed to zero": True}
 
 
 def measure(job: Job) -> Iterator[Row]:
-    """The two ways take turns, because machines are noisy; the least of the rounds counts."""
+    """Yields the seconds of a pass for each way, the least of several rounds; the ways take turns against noise."""
     rounds, images = (1, 2) if job.scale == "tiny" else (ROUNDS, 16)
-    torch.set_num_threads(1)  # the setting belongs to a thread
+    torch.set_num_threads(1)  # set_flush_denormal holds for the calling thread only
     model = load("efficient-morl/tetrominoes")
     scenes = open_dataset(DataConfig("tetrominoes"), "train")
     x = Scene.stack([scenes[index] for index in range(images)]).image
@@ -45,7 +45,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def sections(result: Result) -> dict[str, str]:
-    """Both ways, for the page about learning."""
+    """Returns the table for the page about learning."""
     seconds = {row.label: row.values["seconds"] for row in result.rows}
     least = seconds["flushed to zero"]
     lines = [[way, f"{1000 * value:.0f}", f"{value / least:.2f}"] for way, value in seconds.items()]

@@ -56,9 +56,9 @@ def cells(
     device: str = "cpu",
     say: Callable[[str], None] = lambda message: None,
 ) -> list[Cell]:
-    """Every combination there is; what a model refuses, such as a size, is reported and left out.
+    """Returns a cell for every combination; sizes that a model refuses are reported by `say` and left out.
 
-    I is varied where refinement can be left out; other models iterate as they were published.
+    I is varied for models that can do without refinement; the others iterate as they were published.
     """
     found, complaints = [], []
     for name in names:
@@ -140,7 +140,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
-    """Time against memory, a line for each model over the sizes of images."""
+    """Draws time against memory per image, a line over image sizes for each model and I."""
     lines = [{**row.values, "label": row.label.rsplit(",", 1)[0]} for row in rows]
     save_chart(cost_chart(lines), path)
 

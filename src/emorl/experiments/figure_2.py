@@ -17,7 +17,7 @@ from emorl.schedules import Schedule
 
 
 def refinements(I: int) -> Changes:
-    """What makes a training use I refinements throughout."""
+    """Returns the changes that make a training use I refinements throughout."""
     return {"model.num_steps": I, "train.num_steps": Schedule.parse(I)}
 
 
@@ -54,7 +54,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
-    """Loss, NLL and validation ARI over training, a band over seeds for each I."""
+    """Draws negative ELBO, NLL and validation ARI over training, a line for each I."""
     panels = {
         "negative ELBO of the last step": grouped(trained, "nll", "kl"),
         "NLL of the last step": grouped(trained, "nll"),

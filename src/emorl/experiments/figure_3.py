@@ -18,7 +18,7 @@ UPDATES = (1, 2, 3)
 
 
 def measure(job: Job) -> Iterator[Row]:
-    """KL at its height and at the end; what is left at the end of the height of each update, first tenth left out."""
+    """Yields the largest and the last KL, and each update's last norm as a share of its largest after 10 % of steps."""
     for run in job.trained:
         kl = [value for _, value in smoothed(series(run, "kl"))]
         values = {"kl_peak": max(kl), "kl_end": kl[-1]}
@@ -29,7 +29,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
-    """The norms of the updates, and the KL of both stages, over training."""
+    """Draws the norms of the updates and the KL over training."""
     updates = {f"i = {i}": [smoothed(series(run, f"update_{i}")) for run in trained] for i in UPDATES}
     panels = {
         "L2 norm of the refinement updates": updates,

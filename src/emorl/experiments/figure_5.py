@@ -14,7 +14,7 @@ from emorl.runs.run import Run
 
 
 def measure(job: Job) -> Iterator[Row]:
-    """ARI on the held-out scenes."""
+    """Yields the ARI of each run on the test scenes."""
     for run in job.trained:
         yield scored(run, "test", "ari")
 

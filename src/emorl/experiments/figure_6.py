@@ -1,4 +1,4 @@
-"""Figure 6: posteriors and attention on the way to the answer."""
+"""Figure 6: posteriors and attention after each layer and refinement step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from emorl.runs.run import Run
 
 
 def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
-    """What the layers and refinements of the first run make of some scenes."""
+    """Draws the intermediate posteriors and attention of the first run."""
     save_picture(posteriors(trained[0].model, trained[0].scenes("test")), path)
 
 

@@ -23,7 +23,7 @@ CROWDED = {"clevr6": ("clevr10", 11), "tetrominoes": ("tetrominoes-crowded", 7)}
 
 
 def measure(job: Job) -> Iterator[Row]:
-    """A row for each run, kind of scenes and I at test time."""
+    """Yields the scores for each number of refinements at test time, also with more objects than in training."""
     for run in job.trained:
         for scenes, K, where in settings_of(run):
             for found in sweep(run.model, scenes, "num_steps", TEST_STEPS, num_slots=K):
@@ -37,7 +37,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def settings_of(run: Run) -> Iterator[tuple[SceneDataset, int | None, str]]:
-    """Scenes, K and a name for them: those of training, and crowded ones where there are any."""
+    """Yields (scenes, K, name): test scenes as in training (K None), and crowded ones if the data set has any."""
     yield run.scenes("test"), None, "as trained"
     name = run.config.data.name.removesuffix("-fast")
     if name in CROWDED:
@@ -50,7 +50,7 @@ def settings_of(run: Run) -> Iterator[tuple[SceneDataset, int | None, str]]:
 
 
 def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
-    """Scores against I at test time, a line for each run and kind of scenes."""
+    """Draws each score against I at test time, a line for each training and kind of scenes."""
     curves: dict[str, list[dict[str, float]]] = {}
     for row in rows:
         curves.setdefault(row.label.rsplit(",", 1)[0], []).append({"value": row.values["I"], **row.values})

@@ -23,7 +23,7 @@ ROWS: Mapping[str, Changes] = {
 
 
 def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
-    """Scores against the number of layers."""
+    """Draws each score against the number of stochastic layers, averaged over seeds."""
     by_seed = [
         {"value": run.config.model.inference.num_layers, **row.values}
         for run, row in zip(trained, rows, strict=True)

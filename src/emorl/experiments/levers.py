@@ -34,7 +34,7 @@ WRITTEN = {**METRICS, "mse": replace(METRICS["mse"], digits=0), "kl": replace(ME
 
 
 def measure(job: Job) -> Iterator[Row]:
-    """Scores on validation scenes, and what the training took."""
+    """Yields validation scores of each run, its processor time, and I at the end of training."""
     for run in job.trained:
         row = scored(run, "validation", "ari", "mse", "kl")
         more = {"cpu_minutes": run.cpu_minutes, "final_I": logged(run)[-1]["num_steps"]}

@@ -63,7 +63,7 @@ def train_missing(
                     raise Interrupted(requests[0], 0)
         finally:
             for process in running.values():
-                process.send_signal(signal.SIGTERM)  # they save and leave
+                process.send_signal(signal.SIGTERM)  # they save a checkpoint and exit
             for process in running.values():
                 process.wait()
 

@@ -173,16 +173,16 @@ def padded(weights: Tensor) -> Tensor:
 
 
 def normal(lam: Tensor) -> Normal:
-    """The posterior of parameters λ: mean and unconstrained scale, side by side."""
+    """Returns the Gaussian with parameters λ (..., 2D), by the authors' formula for softplus."""
     mu, raw = lam.chunk(2, dim=-1)
     return Normal(mu, torch.sqrt(torch.log(1 + raw.clamp_max(80).exp()) + 1e-5))
 
 
 def sample(noise: Noise, q: Normal) -> Tensor:
-    """A sample whose noise comes from where the package takes it."""
+    """Returns a sample of `q` made of `noise`, so that it uses the same random numbers as our model."""
     return noise.start(Gaussian(q.mean, q.stddev))
 
 
 def kl(q: Normal, p: Normal) -> Tensor:
-    """KL(q || p) of each image, summed over slots and dimensions."""
+    """Returns D_KL(q || p), summed over slots and dimensions, (B,)."""
     return kl_divergence(Independent(q, 2), Independent(p, 2))

@@ -1,4 +1,4 @@
-"""Results: the one format of everything that was measured, where it came from, and whether that is still so."""
+"""Results: the one format of all measurements, their provenance, and whether their settings are still today's."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Result:
     stamp: Mapping[str, Any] = field(default_factory=lambda: BEFORE_PROVENANCE)
     scale: str = "cpu"
     settings: Mapping[str, Any] = field(default_factory=dict)  # what else it depends on
-    # Why it stays although its settings are no longer today's; empty: it claims to be current.
+    # Why it is kept although its settings are no longer today's; empty: it claims to be current.
     outdated: str = ""
 
     @staticmethod
@@ -85,17 +85,17 @@ class Result:
 
 
 def digest(values: Any) -> str:
-    """The sha256 of `values` as JSON."""
+    """Returns the SHA-256 of `values` as JSON, in hexadecimal; the order of keys does not matter."""
     return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def computed(config: RunConfig) -> dict[str, Any]:
-    """The settings that change what is computed, but for the seed."""
+    """Returns the settings that change what is computed, except the seed."""
     return {name: value for name, value in config.flat().items() if name not in {*FREE, "train.seed"}}
 
 
 def identity(config: RunConfig) -> str:
-    """Equal for trainings that compute the same, whatever their seed."""
+    """Returns a text that is equal for trainings that compute the same, whatever their seed."""
     return digest(computed(config))
 
 

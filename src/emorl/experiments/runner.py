@@ -29,7 +29,7 @@ def labels_of(name: str, scale: ScaleName) -> list[str]:
 
 
 def chosen(wanted: Sequence[Wanted], only: str) -> list[Wanted]:
-    """Those with `only` in their label."""
+    """Returns those with `only` in their label; raises UserError if there are none."""
     found = [one for one in wanted if only.casefold() in one.label.casefold()]
     if not found:
         labels = "; ".join(dict.fromkeys(one.label for one in wanted)) or "none, nothing is trained for it"
@@ -72,7 +72,7 @@ def reproduce(
 
 
 def measured(experiment: Experiment, job: Job, path: Path, name: str) -> list[Row]:
-    """All rows; those there are so far are kept in a file beside `path` until all are."""
+    """Returns all rows; while they are being measured, finished ones are kept in a .partial.json beside `path`."""
     assert experiment.measure is not None
     partial = path.with_suffix(".partial.json")
     rows: list[Row] = []

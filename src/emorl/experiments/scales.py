@@ -41,7 +41,7 @@ class Wanted:
 
     @property
     def kind(self) -> str:
-        """Of model, by its name in presets."""
+        """The kind of model, by its name in presets."""
         return kind_of(self.config.model)
 
     def place(self, folder: Path) -> Path:
@@ -55,9 +55,8 @@ class Scale:
     """How large a reproduction is."""
 
     description: str
-    presets: Mapping[
-        str, str
-    ]  # data set of the paper -> the preset that stands for it, of which there are variants
+    # Data set of the paper -> the preset that stands for it; experiments train variants of these.
+    presets: Mapping[str, str]
     seeds: tuple[int, ...]  # of variants
     suffix: str = ""  # of the presets of experiments about well-trained models
     seeds_in_full: tuple[int, ...] = (0, 1, 2, 3, 4)  # of those
@@ -70,7 +69,7 @@ DATASETS = ("tetrominoes", "multi-dsprites", "clevr6")
 SCALES: dict[ScaleName, Scale] = {
     "cpu": Scale(
         "Tetrominoes whatever the paper used, 2000 steps of the fast preset on one core, two seeds",
-        # The whole course of a run in small: objects first, then the KL, then a decaying rate.
+        # A shortened whole run: objects are found first, then the KL weight rises, then the learning rate decays.
         presets=dict.fromkeys(DATASETS, "efficient-morl/tetrominoes-fast"),
         seeds=(0, 1),
         suffix="-fast",
@@ -143,7 +142,7 @@ def systems(
 
 
 def wanted(label: str, changes: Changes, run: RunConfig, seed: int) -> Wanted:
-    """The run of a preset with `changes` and a seed."""
+    """Returns the training of `run` with `changes` and `seed`."""
     return Wanted(label, changed(run, {**changes, "train.seed": seed}))
 
 

@@ -13,11 +13,11 @@ from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Result, Row
 from emorl.experiments.tables import count, table
 
-CHUNKS = 4  # that many times what a data set stores at once, which takes a few seconds
+CHUNKS = 4  # scenes to store, in multiples of a data set's `chunk`; that takes a few seconds
 
 
 def measure(job: Job) -> Iterator[Row]:
-    """A row for each data set."""
+    """Yields, for each data set, scenes per second of processor time, stored and read back."""
     for name, make in DATASETS.items():
         scenes = make(length=1)
         number = 4 if job.scale == "tiny" else CHUNKS * scenes.chunk
@@ -35,7 +35,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def sections(result: Result) -> dict[str, str]:
-    """All data sets, for the page about data."""
+    """Returns the table for the page about data."""
     head = ["data set", "scenes", "stored per second and core", "read per second and core"]
     lines = []
     for row in result.rows:

@@ -42,7 +42,7 @@ PAPER = {
 
 
 def runs(scale: ScaleName) -> list[Wanted]:
-    """One preset, five seeds; each is a row of its own."""
+    """Returns the trainings: one preset at each scale, with five seeds."""
     preset = PRESETS[PRESET[scale]]
     return [wanted(f"seed {seed}", SCALES[scale].everywhere, preset, seed) for seed in SEEDS]
 

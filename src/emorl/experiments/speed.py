@@ -30,7 +30,7 @@ Numbers = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of everything."""
+    """Presets, image and batch sizes, and repeats of all measurements."""
 
     clevr: str  # preset, without the model
     tetrominoes: str
@@ -46,7 +46,7 @@ TINY = Sizes("tetrominoes-tiny", "tetrominoes-tiny", 35, 2, 2, 2, (24, 35))
 
 
 def compiled(config: Any) -> Model:
-    """As with `--train.compile`. The first of its timed passes is the one that compiles; the median passes over it."""
+    """Returns a model as with `--train.compile`. The first timed pass compiles; the median ignores that outlier."""
     model = build(config)
     model.compile_parts()
     return model
@@ -122,7 +122,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def described(cost: Cost) -> dict[str, float]:
-    """A cost in milliseconds and GFLOP per image."""
+    """Returns median and quartiles of the time in ms, and GFLOP, per image."""
     low, median, high = (1000 * value for value in cost.quartiles)
     return {"ms": median, "ms_low": low, "ms_high": high, "gflop": cost.flops / 1e9}
 
@@ -150,7 +150,7 @@ class Target:
 
 
 def line(points: Numbers) -> dict[str, float]:
-    """The straight line through (x, y), and how far off it the worst point is, relative to that point."""
+    """Returns the straight line fitted to (x, y), and the largest distance of a point from it, relative to its y."""
     x, y = [float(key) for key in points], list(points.values())
     slope, intercept = statistics.linear_regression(x, y)
     worst = max(abs(intercept + slope * a - b) / b for a, b in zip(x, y, strict=True))
@@ -240,7 +240,7 @@ def sections(result: Result) -> dict[str, str]:
 
 
 def slope(what: str, fit: Numbers, factor: float, unit: str) -> list[str]:
-    """A row about how something grows."""
+    """Returns a table row: what grows, by how much per `unit`, and how far points are off a straight line."""
     return [what, f"{factor * fit['slope']:.3g} {unit}", f"{100 * fit['worst_deviation']:.0f} %"]
 
 

@@ -31,7 +31,7 @@ STEPS = 200_000  # of the paper, on Tetrominoes
 
 
 def rows(scale: ScaleName) -> dict[str, Changes]:
-    """What differs from the preset, by row. The preset of the CPU scale has no GECO, so that there are two families."""
+    """Returns changes to the preset by row. If the preset has no GECO (cpu, tiny), rows are with and without it."""
     full = SCALES[scale].full
     found: dict[str, Changes] = {FULL: full}
     found |= {f"{FULL}, {name}": {**full, **changes} for name, changes in ALONE.items()}
@@ -49,7 +49,7 @@ def rows(scale: ScaleName) -> dict[str, Changes]:
 
 
 def runs(scale: ScaleName) -> list[Wanted]:
-    """Every row, with every seed of the scale."""
+    """Returns the trainings of all rows, with every seed of the scale."""
     return variants(rows(scale), scale)
 
 

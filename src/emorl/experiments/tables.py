@@ -28,12 +28,12 @@ def summary(rows: Sequence[Row], scores: Sequence[str]) -> list[Entry]:
 
 
 def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
-    """The mean and the standard deviation, which is 0 for one value."""
+    """Returns the mean and the sample standard deviation, which is 0 for a single value."""
     return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 def count(number: int | None) -> str:
-    """A whole number as a person writes it, nothing for None."""
+    """Returns a whole number with spaces between thousands, or an empty text for None."""
     return "" if number is None else f"{number:,}".replace(",", " ")
 
 
@@ -53,7 +53,7 @@ def results_table(experiment: Experiment, result: Result, labels: Sequence[str] 
     theirs = {score for values in experiment.published.values() for score in values}
     columns = [score for score in experiment.scores if any(score in entry for entry in entries.values())]
     has_steps = any(entry["steps"] is not None for entry in entries.values())
-    first = ["seeds", "steps"] if has_steps else []  # of what was not trained there is one row each
+    first = ["seeds", "steps"] if has_steps else []  # rows without a training have neither
     head = ["", *first]
     for score in columns:
         title = experiment.metric(score).heading
@@ -61,7 +61,8 @@ def results_table(experiment: Experiment, result: Result, labels: Sequence[str] 
     head += ["paper: steps"] if theirs else []
     measured = {run_of(label, labels) for label in entries}
     known = [*entries, *(label for label in labels if label not in measured)]
-    order = {label: place for place, label in enumerate(labels)}  # rows of runs that are no more come last
+    # Rows of runs that the experiment no longer has come last.
+    order = {label: place for place, label in enumerate(labels)}
     known = sorted(known, key=lambda label: order.get(run_of(label, labels) or "", len(order)))
     rows = []
     for label in [*known, *(label for label in experiment.published if label not in known)]:
@@ -88,7 +89,7 @@ def ours(experiment: Experiment, entry: Entry, score: str, missing: str) -> str:
 
 
 def published(experiment: Experiment, label: str, score: str) -> str:
-    """A cell: the paper's value, if it has one."""
+    """Returns the paper's value as the text of a cell, empty if it has none."""
     value = experiment.published.get(label, {}).get(score)
     return "" if value is None else experiment.metric(score).text(value.mean, value.sd)
 
@@ -112,5 +113,5 @@ def provenance(result: Result) -> str:
 
 
 def json_key(stamp: Mapping[str, Any]) -> str:
-    """Equal for equal stamps."""
+    """Returns a text that is equal for equal stamps, to be used as a key."""
     return str(sorted(stamp.items(), key=str))

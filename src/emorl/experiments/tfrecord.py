@@ -77,7 +77,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 
 def sections(result: Result) -> dict[str, str]:
-    """Both parsers, for the page about data."""
+    """Returns the table for the page about data."""
     seconds = {row.label: row.values["seconds"] for row in result.rows}
     lines = [
         [label, f"{1000 * value:.1f}", f"{value / seconds['ours']:.1f}"] for label, value in seconds.items()

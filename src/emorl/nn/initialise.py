@@ -44,13 +44,13 @@ def keras(*parts: nn.Module) -> None:
 
 
 def sonnet(*parts: nn.Module) -> None:
-    """DeepMind's defaults: normal with a deviation of 1/sqrt(inputs), cut off at two deviations; zero biases."""
+    """DeepMind's defaults: `truncated_normal` weights, zero biases."""
     for layer in layers_of(parts):
         truncated_normal(layer.weight, inputs=layer.weight[0].numel())
 
 
 def truncated_normal(t: Tensor, *, inputs: int) -> None:
-    """Draws `t` from a normal with a deviation of 1/sqrt(inputs), cut off at two deviations."""
+    """Fills `t` from a normal of standard deviation 1/sqrt(inputs), cut off at two standard deviations."""
     std = inputs**-0.5
     nn.init.trunc_normal_(t, std=std, a=-2 * std, b=2 * std)
 

@@ -30,7 +30,7 @@ class Clevr(SceneDataset):
     `segmentation_full` belongs to the 192x192 window that is rendered, `segmentation` to the image.
     """
 
-    chunk = 16  # two seconds
+    chunk = 16  # takes two seconds
 
     def __init__(
         self,
@@ -99,6 +99,6 @@ class Clevr(SceneDataset):
 
 
 def resized(pixels: Array, size: int) -> Array:
-    """Bicubic to 96, as EfficientMORL did; bilinear to other sizes, as Slot Attention did."""
+    """Returns a picture resized: bicubic to 96, as EfficientMORL did; bilinear to others, as Slot Attention did."""
     method = Image.Resampling.BICUBIC if size == 96 else Image.Resampling.BILINEAR
     return np.asarray(Image.fromarray(pixels).resize((size, size), method))

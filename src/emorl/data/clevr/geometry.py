@@ -1,7 +1,7 @@
 """Where rays meet spheres, rounded cylinders and rounded cubes. Vectors are (3, N) float32 arrays.
 
-Cubes and cylinders are entered as if they had edges, and then approached in a few steps that never overshoot (sphere
-tracing), which rounds the edges off.
+For cubes and cylinders, a ray is first cut with the shape with sharp edges, and from there walks to the rounded one in
+a few steps that never overshoot (sphere tracing).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from emorl.data.clevr.scene import CUBE, CYLINDER, SPHERE, ClevrScene
 
 BOUND = {SPHERE: 1.0, CYLINDER: 1.40, CUBE: 1.61}  # radius of a sphere around the solid, in radii
 ROUNDING = {CYLINDER: 0.07, CUBE: 0.18}  # of the edges, in radii
-SPHERE_RADIUS = 0.999  # the published mesh is a polyhedron
+SPHERE_RADIUS = 0.999  # the published mesh is a polyhedron, a little smaller than its sphere
 STEPS, NEAR = 12, 1e-3
 NOTHING = -1
 
 
 @dataclass(frozen=True)
 class Solid:
-    """One object, ready to be met by rays."""
+    """One object as ray casting needs it; `cos` and `sin` are of its yaw."""
 
     number: int
     shape: int
@@ -32,18 +32,20 @@ class Solid:
     sin: float
 
     def into(self, v: Array) -> Array:
-        """Turns directions into the solid's own frame."""
+        """Returns vectors (3, N) in the solid's own frame."""
         if self.shape != CUBE:
             return v
         return np.stack([self.cos * v[0] + self.sin * v[1], self.cos * v[1] - self.sin * v[0], v[2]])
 
     def out_of(self, v: Array) -> Array:
+        """Returns vectors (3, N) of the solid's own frame in that of the scene."""
         if self.shape != CUBE:
             return v
         return np.stack([self.cos * v[0] - self.sin * v[1], self.sin * v[0] + self.cos * v[1], v[2]])
 
 
 def solids_of(scene: ClevrScene) -> list[Solid]:
+    """Returns the objects of a scene as solids, numbered from 0."""
     return [
         Solid(
             number=number,
@@ -58,15 +60,18 @@ def solids_of(scene: ClevrScene) -> list[Solid]:
 
 
 def dot(a: Array, b: Array) -> Array:
+    """Returns the dot products (N,) of two arrays of vectors (3, N)."""
     result: Array = a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
     return result
 
 
 def cross(a: Array, b: Array) -> Array:
+    """Returns the cross products (3, N) of two arrays of vectors (3, N)."""
     return np.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
 
 
 def unit(v: Array) -> Array:
+    """Returns vectors (3, N) scaled to length 1."""
     result: Array = v / np.sqrt(dot(v, v))
     return result
 
@@ -90,7 +95,7 @@ def trace(
 
 
 def is_hidden(solids: list[Solid], origin: Array, direction: Array, own: Array | None = None) -> Array:
-    """Whether any solid lies on each ray."""
+    """Returns (N,) bool: whether a ray meets any solid."""
     hidden = np.zeros(direction.shape[1], dtype=bool)
     for solid in solids:
         rays, t = meet(solid, origin, direction, own)
@@ -119,7 +124,7 @@ def meet(solid: Solid, origin: Array, direction: Array, own: Array | None) -> tu
     local_direction = solid.into(direction[:, rays])
     enter = enter_cube if solid.shape == CUBE else enter_cylinder
     start, stop = enter(local_offset, local_direction)
-    start = np.maximum(start, 0)  # a ray from under a rounded edge starts within the edges
+    start = np.maximum(start, 0)  # a ray from a rounded edge starts inside the shape with sharp edges
     t = np.full(len(rays), np.inf, dtype=np.float32)
     chosen = np.flatnonzero(start < stop)
     if len(chosen):
@@ -130,7 +135,7 @@ def meet(solid: Solid, origin: Array, direction: Array, own: Array | None) -> tu
 
 
 def enter_cube(o: Array, d: Array) -> tuple[Array, Array]:
-    """Where rays enter and leave the cube of half-side 1."""
+    """Returns the distances at which rays enter and leave the cube of half-side 1."""
     with np.errstate(divide="ignore", invalid="ignore"):
         inverse = 1 / d
         one, other = (-1 - o) * inverse, (1 - o) * inverse
@@ -138,7 +143,7 @@ def enter_cube(o: Array, d: Array) -> tuple[Array, Array]:
 
 
 def enter_cylinder(o: Array, d: Array) -> tuple[Array, Array]:
-    """Where rays enter and leave the upright cylinder of radius and half-height 1."""
+    """Returns the distances at which rays enter and leave the upright cylinder of radius and half-height 1."""
     a = np.maximum(d[0] * d[0] + d[1] * d[1], 1e-12)
     b = o[0] * d[0] + o[1] * d[1]
     root = b * b - a * (o[0] * o[0] + o[1] * o[1] - 1)
@@ -162,7 +167,7 @@ def approach(shape: int, o: Array, d: Array, start: Array, stop: Array) -> Array
 
 
 def gap_to(shape: int, p: Array) -> Array:
-    """Distance of points from the rounded solid of radius 1."""
+    """Returns the distance of points from the rounded solid of radius 1; negative inside."""
     q = beyond_core(shape, p)
     squared, inside = np.zeros_like(q[0]), q[0]
     for axis in q:  # faster than reducing over an axis of two or three
@@ -174,7 +179,7 @@ def gap_to(shape: int, p: Array) -> Array:
 
 
 def beyond_core(shape: int, p: Array) -> list[Array]:
-    """How far points are beyond the solid's core, which rounding surrounds, along its axes."""
+    """Returns how far points are outside the solid's core (the solid less its rounding), for each of its axes."""
     core = np.float32(1 - ROUNDING[shape])
     if shape == CUBE:
         return [np.abs(axis) - core for axis in p]
@@ -182,7 +187,7 @@ def beyond_core(shape: int, p: Array) -> list[Array]:
 
 
 def normals(solids: list[Solid], number: Array, point: Array) -> Array:
-    """Outward unit vectors at points on the solids with those numbers."""
+    """Returns outward unit vectors (3, N) at points on the solids with those numbers."""
     result = np.empty_like(point)
     for solid in solids:
         here = np.flatnonzero(number == solid.number)

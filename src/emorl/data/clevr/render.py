@@ -1,4 +1,4 @@
-"""Pictures of CLEVR scenes: one ray per pixel of the 192x192 window that everybody crops, more at edges."""
+"""Pictures of CLEVR scenes: one ray per pixel of the 192x192 window that is usually cropped, four at edges."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ from emorl.data.clevr.shading import Stage, look
 WIDTH, HEIGHT, FOCAL = 320, 240, 350.0
 ROWS, COLUMNS = (29, 221), (64, 256)  # the window
 EDGE = 0.04  # jump of linear brightness above which a pixel gets four rays
-GRID = np.array(
-    [(-0.125, -0.375), (0.375, -0.125), (-0.375, 0.125), (0.125, 0.375)]
-)  # rotated, within a pixel
-QUARTERS = (
-    np.array([(-1, -1), (1, -1), (-1, 1), (1, 1)], dtype=np.float32)[:, :, None] / 4
-)  # of a part of a lamp
+# Offsets of the four rays within a pixel: a rotated grid.
+GRID = np.array([(-0.125, -0.375), (0.375, -0.125), (-0.375, 0.125), (0.125, 0.375)])
+# Which quarter of a part of a lamp each of them aims at.
+QUARTERS = np.array([(-1, -1), (1, -1), (-1, 1), (1, 1)], dtype=np.float32)[:, :, None] / 4
 Quality = Literal["full", "fast"]
 
 
 def rays_through(camera: Array, column: Array, row: Array) -> Array:
-    """Directions (3, N) from the camera through points of the 320x240 picture; pixel centres are at halves."""
+    """Returns directions (3, N) from the camera through points of the 320x240 picture; pixel centres are at halves."""
     forward = -camera / np.linalg.norm(camera)
     right = np.cross(forward, (0, 0, 1))
     right /= np.linalg.norm(right)
@@ -34,12 +32,13 @@ def rays_through(camera: Array, column: Array, row: Array) -> Array:
 
 
 def window_grid(rows: tuple[int, int], columns: tuple[int, int]) -> tuple[Array, Array]:
+    """Returns the rows and the columns of all pixel centres of a window, (N,) each, in reading order."""
     row, column = np.mgrid[rows[0] : rows[1], columns[0] : columns[1]]
     return row.ravel() + 0.5, column.ravel() + 0.5
 
 
 def segment(scene: ClevrScene, rows: tuple[int, int] = ROWS, columns: tuple[int, int] = COLUMNS) -> Array:
-    """Which object is at each pixel centre, from 1; 0 is the ground. The window by default."""
+    """Returns the number of the object at each pixel centre, from 1; 0 is the ground. The window by default."""
     row, column = window_grid(rows, columns)
     origin = scene.camera.astype(np.float32)[:, None]
     _, number = trace(solids_of(scene), origin, rays_through(scene.camera, column, row))
@@ -66,7 +65,7 @@ def render(scene: ClevrScene, quality: Quality = "full") -> tuple[Array, Array]:
 
 
 def edges(ids: Array, brightness: Array) -> Array:
-    """Pixels beside another object, or beside a jump of brightness.
+    """Returns (H, W) bool: pixels beside another object, or beside a jump of brightness.
 
     Brightness is compared two pixels apart, where the same part of each lamp casts the shadows.
     """
@@ -81,6 +80,7 @@ def edges(ids: Array, brightness: Array) -> Array:
 
 
 def to_srgb(linear: Array) -> Array:
+    """Returns linear colours as 8-bit sRGB; values outside 0..1 are clipped."""
     clipped = np.clip(linear, 0, 1)
     encoded = np.where(clipped <= 0.0031308, 12.92 * clipped, 1.055 * clipped ** (1 / 2.4) - 0.055)
     return (encoded * 255 + 0.5).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""CLEVR's rules for a scene: what stands where, seen from where, lit from where.
+"""CLEVR's rules for a scene: its objects and their places, the camera, and the lamps.
 
 Codes are those of the published records: shape 1 sphere, 2 cylinder, 3 cube; material 1 rubber, 2 metal; colours in the
 order of COLORS. Positions are on the ground; an object's centre is its radius above it.
@@ -61,7 +61,7 @@ class ClevrScene:
 
 
 def draw_scene(rng: np.random.Generator, count: int) -> ClevrScene:
-    """Draws `count` objects that keep their distance, and a jittered camera and lamps."""
+    """Draws `count` objects that keep CLEVR's distances, and a jittered camera and lamps."""
     radius, places = None, None
     while places is None:
         radius = rng.choice([LARGE, SMALL], count)
@@ -81,7 +81,7 @@ def draw_scene(rng: np.random.Generator, count: int) -> ClevrScene:
 
 
 def draw_places(rng: np.random.Generator, radius: Array) -> Array | None:
-    """Returns (n, 2), or None if an object finds no place."""
+    """Draws places (n, 2) on the ground; returns None if there is no free one for an object in TRIES draws."""
     places = np.empty((len(radius), 2))
     for number, r in enumerate(radius):
         for candidate in rng.uniform(-REACH, REACH, (TRIES, 2)):

@@ -45,7 +45,7 @@ CURVE_NORMAL = (np.stack([-_slope[1], _slope[0]]) / np.hypot(*_slope)).astype(np
 
 @dataclass(frozen=True)
 class Stage:
-    """A scene with all that does not depend on the ray."""
+    """A scene, and what is computed once for all of its rays."""
 
     solids: list[Solid]
     is_metal: Array  # (n,)
@@ -64,7 +64,7 @@ class Stage:
 
 
 def lamps(lights: Array, point: Array, normal: Array) -> list[tuple[Array, Array]]:
-    """Irradiance (3, N) of each lamp and of the sun, without shadows, and the direction it comes from."""
+    """Returns irradiance (3, N) of each lamp and the sun, without shadows, and the direction (3, N) to it."""
     result = []
     for position, power, tint in zip(lights, POWER, TINT, strict=True):
         towards = position[:, None] - point
@@ -81,7 +81,7 @@ def lamps(lights: Array, point: Array, normal: Array) -> list[tuple[Array, Array
 def lit(
     stage: Stage, point: Array, normal: Array, own: Array | None, cell: Array
 ) -> list[tuple[Array, Array]]:
-    """`lamps` with shadows. `cell` (2, N) in -1..1 says which part of a lamp decides; neighbours differ."""
+    """Returns `lamps` with shadows. `cell` (2, N), in -1..1, is the point on a lamp that each shadow ray aims at."""
     result = []
     places = [*stage.lights, None]
     for (strength, towards), position, side in zip(
@@ -100,7 +100,7 @@ def lit(
 
 
 def ground_hit(origin: Array, direction: Array) -> tuple[Array, Array, Array]:
-    """Distance to the ground or infinity, its normal there, and how far back that is."""
+    """Returns the distance to the ground or infinity, its normal there, and how far towards the back that is."""
     start = origin - ORIGIN
     o = np.stack(np.broadcast_arrays(dot(start, BACK), start[2]))
     d = np.stack([dot(direction, BACK), direction[2]])
@@ -128,7 +128,7 @@ def ground_hit(origin: Array, direction: Array) -> tuple[Array, Array, Array]:
 
 
 def ground(stage: Stage, point: Array, normal: Array, back: Array, cell: Array) -> Array:
-    """Light from the ground: lamps with shadows, the wall behind, and colour that objects bleed."""
+    """Returns light (3, N) from the ground: lamps with shadows, the wall behind, and colour reflected by objects."""
     light = sum(
         (strength for strength, _ in lit(stage, point, normal, None, cell)), start=np.zeros_like(point)
     )
@@ -146,7 +146,7 @@ def ground(stage: Stage, point: Array, normal: Array, back: Array, cell: Array) 
 
 
 def fresnel(cosine: Array, ior: float) -> Array:
-    """Share of light that a dielectric reflects."""
+    """Returns the share of light that a dielectric reflects, 0 to 1."""
     g = np.sqrt(ior * ior - 1 + cosine * cosine)
     a = (g - cosine) / (g + cosine)
     b = (cosine * (g + cosine) - 1) / (cosine * (g - cosine) + 1)
@@ -154,7 +154,7 @@ def fresnel(cosine: Array, ior: float) -> Array:
 
 
 def velvet(nv: Array, nl: Array, nh: Array, vh: Array) -> Array:
-    """Ashikhmin's velvet, times the cosine of the light, as Cycles has it; spread 0.6."""
+    """Returns Ashikhmin's velvet, times the cosine of the light, as in Cycles, with sigma 0.6."""
     sharpness = np.float32(1 / 0.6**2)
     ratio = np.maximum(nh / np.maximum(vh, 1e-5), 1e-5)
     sine2 = np.maximum(1 - nh * nh, 1e-6)
@@ -164,16 +164,18 @@ def velvet(nv: Array, nl: Array, nh: Array, vh: Array) -> Array:
 
 
 def beckmann(nh: Array, alpha: float) -> Array:
+    """Returns the density of Beckmann's microfacets at `nh`, the cosine of normal and half vector."""
     cos2 = np.maximum(nh * nh, 1e-6)
     return np.asarray(np.exp((cos2 - 1) / (cos2 * alpha**2)) / (PI * alpha**2 * cos2 * cos2))
 
 
 def ggx(nh: Array, alpha2: Array | float) -> Array:
+    """Returns the density of GGX microfacets at `nh`, the cosine of normal and half vector; `alpha2` is roughness²."""
     return np.asarray(alpha2 / (PI * (nh * nh * (alpha2 - 1) + 1) ** 2))
 
 
 def rubber(stage: Stage, number: Array, point: Array, normal: Array, eye: Array, cell: Array) -> Array:
-    """`eye` points towards the viewer."""
+    """Returns light (3, N) from points on rubber towards the viewer, in direction `eye`."""
     nv = np.maximum(dot(normal, eye), 1e-3)
     floor = stage.under[:, number] * (GROUND / PI)
     indirect = PI * AMBIENT * floor * (1 - normal[2]) / 2 + PI * WALL * (1 + normal[2]) / 2
@@ -194,7 +196,7 @@ def rubber(stage: Stage, number: Array, point: Array, normal: Array, eye: Array,
 def metal(
     stage: Stage, number: Array, point: Array, normal: Array, eye: Array, cell: Array, rough: int
 ) -> Array:
-    """A mirror, sharp in part and blurred in part; `rough` samples of the blur, none of it for 0."""
+    """Returns light (3, N) from metal, a partly blurred mirror. `rough`: samples of the blur; 0 leaves it sharp."""
     nv = np.maximum(dot(normal, eye), 1e-3)
     radius = np.array([solid.radius for solid in stage.solids], dtype=np.float32)[number]
     shine = np.zeros_like(point)
@@ -227,7 +229,7 @@ def metal(
 
 
 def lamp_in_mirror(position: Array, side: float, point: Array, direction: Array) -> Array:
-    """How much of a square lamp, with soft edges, each ray meets."""
+    """Returns how much of a square lamp with soft edges each ray meets, (N,) from 0 to 1."""
     axis, across, upwards = lamp_axes(position)
     facing = np.maximum(dot(direction, axis), 1e-3)
     hit = point + dot(position[:, None] - point, axis) / facing * direction - position[:, None]
@@ -238,14 +240,14 @@ def lamp_in_mirror(position: Array, side: float, point: Array, direction: Array)
 
 
 def lamp_axes(position: Array) -> tuple[Array, Array, Array]:
-    """Towards a lamp from the centre of the scene, which it faces, and its two sides."""
+    """Returns unit vectors (3, 1): towards a lamp from the centre of the scene, which it faces, and its two sides."""
     axis = unit(position.reshape(3, 1))
     across = unit(np.stack([axis[1], -axis[0], 0 * axis[2]]))
     return axis, across, cross(across, axis)
 
 
 def surroundings(stage: Stage, own: Array, point: Array, direction: Array, cell: Array) -> Array:
-    """What a metal object mirrors: ground and rubber as they are, other metal as plain ground."""
+    """Returns the colours (3, N) that metal mirrors; other metal is seen there without its own reflections."""
     color, _ = look(stage, point, direction.astype(np.float32), cell, own=own)
     return color
 
@@ -253,7 +255,7 @@ def surroundings(stage: Stage, own: Array, point: Array, direction: Array, cell:
 def look(
     stage: Stage, origin: Array, direction: Array, cell: Array, *, own: Array | None = None, rough: int = 0
 ) -> tuple[Array, Array]:
-    """Colour (3, N) at the end of each ray, and the number of the solid there. `own` marks rays from a mirror."""
+    """Returns the colour (3, N) each ray meets, and the solid's number. `own`: the metal solids that rays come from."""
     distance, number = trace(stage.solids, origin, direction, own)
     color = np.zeros(direction.shape, dtype=np.float32)
 
