@@ -10,6 +10,8 @@ import pytest
 from emorl.cli import main
 from emorl.data import DataConfig
 from emorl.errors import UserError
+from emorl.runs.presets import PRESETS
+from emorl.schedules import Schedule
 from emorl.training import trainer
 from tiny import TINY, tiny
 
@@ -30,6 +32,7 @@ WRONG = {
     "--data.name clevr6": "The model takes images of 35 pixels a side; clevr6 has 96.",
     "--data.name nothing": "There is no data set 'nothing'",
     "--data.path absent": "absent holds no stored scenes",
+    "--train.num-steps -1": "train.num_steps must never be below 0",
     "--model.image-size 64": "The model takes images of 64 pixels a side; tetrominoes has 35.",
 }
 
@@ -80,3 +83,13 @@ def test_a_disk_that_is_full_at_once_does_not_contradict_itself(
         trainer.train(replace(tiny(), data=DataConfig(test_size=1)), tmp_path / "run")
     assert "Nothing was saved yet" not in str(caught.value)
     assert "--resume" not in str(caught.value)
+
+
+def test_steps_that_the_model_cannot_have_are_refused_at_once(tmp_path: Path) -> None:
+    run = PRESETS["slot-attention/tetrominoes-tiny"]
+    run = replace(run, train=replace(run.train, num_steps=Schedule.parse("3 5:0")))
+    with pytest.raises(
+        UserError, match=r"train\.num_steps '3 5:0': The number of steps must be at least 1, not 0"
+    ):
+        trainer.train(run, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -217,6 +217,6 @@ def score(outcome: Outcome, scenes: Scene, *, has_masks: bool) -> dict[str, Tens
         if one.compute is not None and (has_masks or not one.needs_masks)
     }
     for name, term in outcome.terms.items():
-        scores[RENAMED.get(name, name)] = term.expand(len(scenes.image))
+        scores[name] = term.expand(len(scenes.image))
     known = [name for name in METRICS if name in scores]
     return {name: scores[name].float().cpu() for name in dict.fromkeys([*known, *scores])}

@@ -82,7 +82,14 @@ def open_directory(
 
 def check(run: RunConfig) -> None:
     """Raises UserError for settings that cannot be trained with, before anything is written."""
-    size = shape_of_model(run.model).config.image_size
+    model = shape_of_model(run.model)
+    if run.train.num_steps is not None:
+        fewest = round(run.train.num_steps.smallest)
+        try:
+            model.budget(None, fewest)
+        except UserError as error:
+            raise UserError(f"train.num_steps {str(run.train.num_steps)!r}: {error}") from None
+    size = model.config.image_size
     for split in WATCHED:
         scenes = open_dataset(run.data, split)
         if scenes.info.image_size != size:
