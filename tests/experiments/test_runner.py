@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from conftest import Run as Command
@@ -17,6 +18,7 @@ from emorl.data import DATASETS
 from emorl.errors import UserError
 from emorl.experiments import EXPERIMENTS, comparison, runner, table_1
 from emorl.experiments.base import Job
+from emorl.experiments.clevr import FILE
 from emorl.experiments.queue import is_finished, train_missing
 from emorl.experiments.results import Result
 from emorl.experiments.runner import find, labels_of, reproduce
@@ -141,6 +143,13 @@ def one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+def drawn_elsewhere(path: Path) -> None:
+    """A file like that of Blender's scenes, with one grey square in each of two pictures."""
+    masks = np.zeros((2, 192, 192), np.uint8)
+    masks[:, 50:90, 60:100] = 1
+    np.savez(path, images192=np.repeat(masks[..., None] * 100, 3, axis=-1), masks=masks)
+
+
 @pytest.mark.filterwarnings("ignore:The number of unique classes")  # of table 3: there are few objects
 @pytest.mark.parametrize("name", TRAINED)
 def test_experiments_measure_and_draw(
@@ -152,7 +161,8 @@ def test_experiments_measure_and_draw(
     monkeypatch.setattr(runner, "train_missing", lambda runs, **options: None)
     monkeypatch.setattr(Wanted, "place", lambda self, folder: one_run)
     monkeypatch.setattr(comparison, "peak_memory", lambda passes: [2**20])
-    result = reproduce(name, scale="tiny", folder=tmp_path, say=quiet)
+    drawn_elsewhere(tmp_path / FILE)
+    result = reproduce(name, scale="tiny", folder=tmp_path, files=tmp_path, say=quiet)
     assert set(result.rows[0].values) >= set(experiment.scores) - {"ari_with_background"}
     assert all(row.config is not None and row.scenes for row in result.rows)
     assert bool(list((tmp_path / "tiny").glob(f"{name}*.png"))) == (experiment.draw is not None)

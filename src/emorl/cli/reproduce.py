@@ -38,7 +38,7 @@ def reproduce_command(
         jobs: Trainings side by side; on a CPU each of several takes one core.
         only: Train and measure just the rows with this in their label ("slot attention", "L=0"); others stay as they
             are in OUT/SCALE/NAME.json, and the picture as it is.
-        files: Folder of published files, for `clevr` and `datasets`, which compare with them.
+        files: Folder of published files, for `clevr`, `blender` and `datasets`, which compare with them.
         publish_here: Also take the result into results/ of the checkout in this folder, and bring its documents up to
             date.
         docs: Only bring README and docs of the checkout in this folder up to date with its results/.

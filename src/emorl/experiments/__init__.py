@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from emorl.experiments import (
     appendix_b,
+    blender,
     clevr,
     comparison,
     datasets,
@@ -46,6 +47,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     # Learning on a CPU
     "seeds": seeds.EXPERIMENT,
     "comparison": comparison.EXPERIMENT,
+    "blender": blender.EXPERIMENT,
     "levers": levers.EXPERIMENT,
     "exploration": exploration.EXPERIMENT,
     # Costs
