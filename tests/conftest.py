@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 # Some virtual machines say they have AMX and do not: the first bf16 product would end the process. PyTorch reads this
 # when it computes first.
@@ -33,7 +34,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def emorl(tmp_path: Path) -> Run:
     """Runs the command line in a process of its own, in an empty folder."""
 
-    def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "emorl", *map(str, arguments)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
         return subprocess.run(

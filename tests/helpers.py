@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from emorl.probability import Noise
+
+T = TypeVar("T")
 
 
 def recorded(seed: int = 0) -> tuple[Noise, list[Tensor]]:
@@ -32,6 +34,12 @@ def replayed(draws: Sequence[Tensor], *, means: bool = False) -> Noise:
 def always(draw: Tensor, *, means: bool = False) -> Noise:
     """Noise that gives these numbers at every call."""
     return Noise(lambda like: draw, means)
+
+
+def present(value: T | None) -> T:
+    """What could be None, and is not."""
+    assert value is not None
+    return value
 
 
 def varied(config: Any, **changes: Any) -> Any:

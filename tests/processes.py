@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import safetensors.torch
 import torch
 
 from emorl.cli import main
+from emorl.data.loading import endless
 from emorl.runs.checkpoint import read_checkpoint
 from emorl.runs.directory import CHECKPOINT, WEIGHTS, read_metrics
 from emorl.training import trainer
@@ -44,15 +46,14 @@ def work(arguments: Sequence[object], environment: dict[str, str], stderr: Path)
 
 def work_poisoned(arguments: Sequence[object], environment: dict[str, str], stderr: Path) -> None:
     """The same, but the second batch of the second process is not finite."""
-    original = trainer.endless
 
     def batches(*args: Any, rank: int, **options: Any) -> Iterator[Scene]:
-        for step, batch in enumerate(original(*args, rank=rank, **options)):
+        for step, batch in enumerate(endless(*args, rank=rank, **options)):
             is_poisoned = rank == 1 and step == 1
             yield replace(batch, image=batch.image * float("nan")) if is_poisoned else batch
 
-    trainer.endless = batches
-    work(arguments, environment, stderr)
+    with mock.patch.object(trainer, "endless", batches):
+        work(arguments, environment, stderr)
 
 
 def torchrun(rank: int, count: int, port: int) -> dict[str, str]:

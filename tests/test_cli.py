@@ -25,7 +25,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_train_from_a_preset_then_from_its_config(tmp_path: Path, emorl: Callable) -> None:
+def test_train_from_a_preset_then_from_its_config(
+    tmp_path: Path, emorl: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
     options = ["--train.steps", 4, "--model.num-steps", 2, "--train.num-steps", "2 2:1"]
     first = emorl("train", TINY, "--out", "a", *options)
     assert first.returncode == 0, first.stderr
@@ -42,7 +44,9 @@ def test_train_from_a_preset_then_from_its_config(tmp_path: Path, emorl: Callabl
     ).read_bytes()
 
 
-def test_data_preview_and_store(tmp_path: Path, emorl: Callable) -> None:
+def test_data_preview_and_store(
+    tmp_path: Path, emorl: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
     assert (
         emorl("data", "preview", "tetrominoes", "--count", 5, "--split", "test", "--out", "p.png").returncode
         == 0
@@ -65,7 +69,7 @@ def test_data_preview_and_store(tmp_path: Path, emorl: Callable) -> None:
     assert emorl("evaluate", "r").returncode == 0
 
 
-def test_list_names_everything(emorl: Callable) -> None:
+def test_list_names_everything(emorl: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     listed = emorl("list").stdout
     for name in ["efficient-morl", "tetrominoes", *PRESETS]:
         assert name in listed
@@ -76,7 +80,9 @@ def test_list_names_everything(emorl: Callable) -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["train"], ["train", TINY], ["evaluate"], ["decompose"], ["data"],
                                        ["data", "store"], ["data", "preview"], ["bench"], ["list"]])  # fmt: skip
-def test_help_is_worth_reading(arguments: list[str], emorl: Callable) -> None:
+def test_help_is_worth_reading(
+    arguments: list[str], emorl: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
     result = emorl(*arguments, "--help")
     assert result.returncode == 0
     assert len(result.stdout) > 200 or arguments == ["list"]
@@ -121,7 +127,7 @@ def test_mistakes_get_one_clear_line(
     run: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     from emorl.cli import main
 
@@ -156,7 +162,7 @@ def png_header(width: int, height: int) -> bytes:
     )
 
 
-def test_mistakes_exit_with_two_in_a_process(emorl: Callable) -> None:
+def test_mistakes_exit_with_two_in_a_process(emorl: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     result = emorl("evaluate", "absent")
     assert result.returncode == 2
     assert result.stderr.startswith("emorl: There is no run directory")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -64,7 +66,9 @@ def test_wrong_arguments_are_one_line(
     assert (tmp_path / "there" / "a.png").read_bytes() == before
 
 
-def test_one_s_own_images_can_be_looked_at(tmp_path: Path, emorl: Callable) -> None:
+def test_one_s_own_images_can_be_looked_at(
+    tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]
+) -> None:
     for number in range(12):
         Image.new("RGB", (20, 10), (number, 0, 0)).save(tmp_path / f"{number}.bmp")
     result = emorl("data", "preview", "folder", "--path", tmp_path, "--count", 2, "--out", "out/p.png")
@@ -73,12 +77,13 @@ def test_one_s_own_images_can_be_looked_at(tmp_path: Path, emorl: Callable) -> N
 
 
 def test_settings_of_data_have_limits() -> None:
-    for options in (
+    refused: list[dict[str, Any]] = [
         {"seed": -1},
         {"seed": 2**64},
         {"train_size": 10**14},
         {"test_size": 0},
         {"image_size": 10**6},
-    ):
+    ]
+    for options in refused:
         with pytest.raises(UserError, match=rf"data\.{next(iter(options))} must be at"):
             DataConfig(**options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +19,8 @@ SYSTEMS = sorted({name.split("/")[0] for name in PRESETS})
 
 
 @pytest.fixture(scope="module", params=SYSTEMS)
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    directory = tmp_path_factory.mktemp("runs") / request.param
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory: Path = tmp_path_factory.mktemp("runs") / request.param
     preset = PRESETS[f"{request.param}/tetrominoes-tiny"]
     train(replace(preset, train=replace(preset.train, steps=4, evaluate_every=2)), directory)
     return directory

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ from emorl.runs.presets import PRESETS
 RED = (200, 30, 20)
 
 
-def save(path: Path, image: Image.Image, **options: object) -> Path:
+def save(path: Path, image: Image.Image, **options: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     image.save(path, **options)
     return path
@@ -196,7 +198,9 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
         open_dataset(DataConfig("folder", path=str(tmp_path)), "train")
 
 
-def test_a_folder_trains_with_one_command(photos: Path, tmp_path: Path, emorl: Callable) -> None:
+def test_a_folder_trains_with_one_command(
+    photos: Path, tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]
+) -> None:
     os.rename(photos / "0.png", os.fsencode(photos) + b"/\xff\xfe.png")  # a name that is not UTF-8
     result = emorl("train", "efficient-morl/folder", "--data.path", photos,
                    "--train.steps", 2, "--train.batch-size", 2, "--data.image-size", 16, "--model.image-size", 16,

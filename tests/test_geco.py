@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -13,12 +14,12 @@ import torch.nn.functional as F
 from emorl.errors import UserError
 from emorl.geco import AutoGeco, Geco, GecoConfig
 from emorl.models import build
-from emorl.models.efficient_morl import EfficientMORLConfig, ObjectiveConfig
+from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, ObjectiveConfig
 from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.runs.presets import PRESETS
 
 VARIANCE = torch.tensor(0.05)
-TETROMINOES = {"elements": 3 * 35 * 35, "sigma": 0.3}
+TETROMINOES: dict[str, Any] = {"elements": 3 * 35 * 35, "sigma": 0.3}
 
 
 def small(config: GecoConfig) -> EfficientMORLConfig:
@@ -32,7 +33,7 @@ def small(config: GecoConfig) -> EfficientMORLConfig:
     )
 
 
-def geco(**changes: float) -> Geco:
+def geco(**changes: Any) -> Geco:
     return Geco(-100.0, **{"step_size": 0.01, "decay": 0.9, "warm_up": 0, **changes})
 
 
@@ -52,13 +53,14 @@ def test_weight_rises_above_the_target_and_falls_below_it() -> None:
 
 def test_follows_the_published_recursion() -> None:
     """Plain ELBO for `warm_up` steps, then the average starts at the first gap, then ζ moves."""
-    g, zeta, average = geco(warm_up=3), 0.55, None
+    g, zeta = geco(warm_up=3), 0.55
+    average: float | None = None
     for step, nll in enumerate([-10.0, -20.0, -30.0, -40.0, -50.0, -60.0]):
         assert g.weight.item() == pytest.approx(1.0 if step < 3 else math.log1p(math.exp(zeta)))
         g.update(torch.tensor(nll), VARIANCE)
         if step == 3:
             average = -100 - nll
-        elif step > 3:
+        elif average is not None:
             average = 0.9 * average + 0.1 * (-100 - nll)
             zeta = max(0.55, zeta - 0.01 * average)
     assert g.zeta.item() == pytest.approx(zeta)
@@ -77,7 +79,8 @@ def test_state_survives_a_round_trip() -> None:
 
 
 def test_evaluation_leaves_it_alone_and_adapt_moves_it() -> None:
-    model = build(small(GecoConfig(target_mse=0.001, warm_up=0, step_size=0.1)))
+    model = EfficientMORL(small(GecoConfig(target_mse=0.001, warm_up=0, step_size=0.1)))
+    assert model.geco is not None
     before = copy.deepcopy(model.geco.state_dict())
     outcome = model.infer(torch.rand(2, 3, 16, 16))
     assert model.geco.state_dict() == before
@@ -113,7 +116,9 @@ def test_unreachable_targets_are_refused_with_the_floor(config: GecoConfig) -> N
 def test_the_papers_unreachable_target_must_be_allowed_explicitly() -> None:
     model = PRESETS["efficient-morl/tetrominoes"].model
     config = model.objective.geco
-    assert build(model).geco.target == config.target == -4500
+    built = EfficientMORL(model).geco
+    assert isinstance(built, Geco)
+    assert built.target == config.target == -4500
     with pytest.raises(UserError, match="cannot be reached"):
         replace(config, allow_unreachable=False).resolve(**TETROMINOES)
 
@@ -123,7 +128,7 @@ def test_two_targets_are_one_too_many() -> None:
         GecoConfig(target=-1.0, target_mse=0.1).resolve(**TETROMINOES)
 
 
-def auto(**changes: float) -> AutoGeco:
+def auto(**changes: Any) -> AutoGeco:
     return AutoGeco(
         **{**TETROMINOES, "unexplained": 0.02, "rate": 0.004, "decay": 0.9, "warm_up": 0, **changes}
     )

@@ -50,7 +50,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
     for when, is_share in whens:
         value = draw(numbers)
         shapes = SHAPES if points[-1].value > 0 and value > 0 else [s for s in SHAPES if s != "geometric"]
-        points.append(Point(when, is_share, value, draw(st.sampled_from(shapes))))  # type: ignore[arg-type]
+        points.append(Point(when, is_share, value, draw(st.sampled_from(shapes))))
     return Schedule(tuple(points))
 
 

@@ -8,13 +8,23 @@ import time
 import numpy as np
 import pytest
 
-from emorl.data.sprites import COMPOSITIONS, ELLIPSE, HEART, SQUARE, MultiDSprites, Sprites, rasterise, vivid
+from emorl.data.sprites import (
+    COMPOSITIONS,
+    ELLIPSE,
+    HEART,
+    SQUARE,
+    MultiDSprites,
+    Sprites,
+    Variant,
+    rasterise,
+    vivid,
+)
 
 VARIANTS = list(COMPOSITIONS)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_scene_is_a_function_of_seed_and_index(variant) -> None:
+def test_scene_is_a_function_of_seed_and_index(variant: Variant) -> None:
     one, other = MultiDSprites(variant, seed=3, length=10), MultiDSprites(variant, seed=3, length=1000)
     for index in (0, 7):
         a, b = one.arrays(index), other.arrays(index)
@@ -26,7 +36,7 @@ def test_scene_is_a_function_of_seed_and_index(variant) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_factors_agree_with_the_pixels(variant) -> None:
+def test_factors_agree_with_the_pixels(variant: Variant) -> None:
     scenes = MultiDSprites(variant, length=150)
     low, high = COMPOSITIONS[variant].counts
     counts = set()
@@ -57,7 +67,8 @@ def test_factors_agree_with_the_pixels(variant) -> None:
 
 def sprite(shape: int, *, scale: float = 1.0, orientation: float = 0.0) -> np.ndarray:
     inside, *_ = rasterise(Sprites(*(np.array([value]) for value in (0.5, 0.5, shape, scale, orientation))))
-    return inside[0]
+    pixels: np.ndarray = inside[0]
+    return pixels
 
 
 def test_shapes_have_the_published_sizes() -> None:
@@ -84,8 +95,8 @@ def test_colors_are_hsv() -> None:
         assert saturation + 1e-9 >= 0.5
         assert 0.5 <= value <= 1
     rng = np.random.default_rng(1)
-    hue, saturation, value = rng.random(50), rng.uniform(0.5, 1, 50), rng.uniform(0.5, 1, 50)
-    expected = [colorsys.hsv_to_rgb(*hsv) for hsv in zip(hue, saturation, value, strict=True)]
+    hues, saturations, values = rng.random(50), rng.uniform(0.5, 1, 50), rng.uniform(0.5, 1, 50)
+    expected = [colorsys.hsv_to_rgb(*hsv) for hsv in zip(hues, saturations, values, strict=True)]
     np.testing.assert_allclose(vivid(np.random.default_rng(1), 50), expected, atol=1e-12)
 
 

@@ -12,10 +12,12 @@ import pytest
 import torch
 
 from emorl.data import DATASETS, DataConfig, open_dataset, stored
+from emorl.data.base import SceneDataset
 from emorl.data.loading import batch_indices, endless, in_order, prefetch
 from emorl.data.stored import StoredScenes, store
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError
+from emorl.types import Scene
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -70,9 +72,12 @@ def test_an_interrupted_store_goes_on(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not (tmp_path / "s").exists()
     written = []
     original = stored.write_chunk
-    monkeypatch.setattr(
-        stored, "write_chunk", lambda d, p, start: written.append(start) or original(d, p, start)
-    )
+
+    def noted(dataset: SceneDataset, partial: Path, start: int) -> int:
+        written.append(start)
+        return original(dataset, partial, start)
+
+    monkeypatch.setattr(stored, "write_chunk", noted)
     store(Tetrominoes(length=2500), tmp_path / "s")
     assert written == [1000, 2000]  # the first chunk was not made again
     store(Tetrominoes(length=2500), tmp_path / "whole")
@@ -152,11 +157,13 @@ def test_batches_made_ahead_are_the_same() -> None:
 
 
 def test_a_problem_met_ahead_is_raised_in_its_turn() -> None:
-    def batches() -> Iterator[int]:
-        yield 1
+    first = Scene.stack([Tetrominoes()[0]])
+
+    def batches() -> Iterator[Scene]:
+        yield first
         raise UserError("unreadable")
 
     early = prefetch(batches())
-    assert next(early) == 1
+    assert next(early) is first
     with pytest.raises(UserError, match="unreadable"):
         next(early)

@@ -9,12 +9,13 @@ import pickle
 import resource
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
 import pytest
 
-from emorl.data import rows as rows_module
+from emorl.data.base import Arrays
 from emorl.data.rows import Rows
 from emorl.data.stored import StoredScenes, store
 from emorl.data.tetrominoes import Tetrominoes
@@ -149,7 +150,7 @@ def test_a_disk_that_fills_up_keeps_what_is_stored(tmp_path: Path, monkeypatch: 
         original(file)
 
     monkeypatch.setattr(os, "posix_fallocate", unsupported)
-    monkeypatch.setattr(rows_module.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(UserError, match=r"No space left on device.*run the command again to go on"):
         store(Tetrominoes(length=1500), tmp_path / "s")
     assert not (tmp_path / "s").exists()
@@ -159,7 +160,9 @@ def test_a_disk_that_fills_up_keeps_what_is_stored(tmp_path: Path, monkeypatch: 
     )
 
 
-def test_files_that_may_not_grow_give_one_line(tmp_path: Path, emorl: Callable) -> None:
+def test_files_that_may_not_grow_give_one_line(
+    tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]
+) -> None:
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
@@ -205,12 +208,13 @@ def test_a_stream_does_not_delete_an_unfinished_store(tmp_path: Path) -> None:
 
 
 def test_every_scene_of_a_stream_is_made_like_the_first(tmp_path: Path) -> None:
-    scene = {"image": np.zeros((2, 2, 3), dtype=np.uint8), "x": np.zeros(3, dtype=np.float32)}
-    for wrong in (
+    scene: Arrays = {"image": np.zeros((2, 2, 3), dtype=np.uint8), "x": np.zeros(3, dtype=np.float32)}
+    refused: list[Arrays] = [
         scene | {"x": np.zeros(4, dtype=np.float32)},
         scene | {"x": np.zeros(3)},
         {"image": scene["image"]},
-    ):
+    ]
+    for wrong in refused:
         with StoreWriter(tmp_path / "s") as writer:
             writer.add(scene)
             with pytest.raises(UserError, match="the first one of"):

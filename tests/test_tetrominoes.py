@@ -6,6 +6,7 @@ import gzip
 import struct
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,6 +84,7 @@ def test_fast_enough_to_store() -> None:
 
 def fields(payload: bytes) -> Iterator[tuple[int, bytes]]:
     """Length-delimited fields of a protocol-buffer message."""
+    at = 0
 
     def varint() -> int:
         nonlocal at
@@ -95,7 +97,6 @@ def fields(payload: bytes) -> Iterator[tuple[int, bytes]]:
             if byte < 128:
                 return value
 
-    at = 0
     while at < len(payload):
         tag = varint()
         size = varint()
@@ -151,5 +152,6 @@ def test_splits_are_disjoint_and_of_the_papers_size() -> None:
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(UserError, match="did you mean 'tetrominoes'"):
         open_dataset(DataConfig("tetrominos"), "test")
+    misspelt: Any = "tset"
     with pytest.raises(UserError, match="There is no split"):
-        open_dataset(DataConfig(), "tset")
+        open_dataset(DataConfig(), misspelt)

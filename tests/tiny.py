@@ -7,21 +7,22 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
 
+from emorl.data.loading import endless
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import WEIGHTS
 from emorl.runs.presets import PRESETS
-from emorl.training import trainer
 from emorl.types import Scene
 
 TINY = "efficient-morl/tetrominoes-tiny"
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
-def tiny(**changes: object) -> RunConfig:
+def tiny(**changes: Any) -> RunConfig:
     run = PRESETS[TINY]
     return replace(
         run, train=replace(run.train, **{"steps": 6, "checkpoint_every": 3, "evaluate_every": 6, **changes})
@@ -46,10 +47,9 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> N
 
 def poisoned(steps: set[int]) -> Callable[..., Iterator[Scene]]:
     """Batches of which some hold NaN."""
-    original = trainer.endless
 
-    def batches(*args: object, start: int = 0, **options: object) -> Iterator[Scene]:
-        for step, batch in enumerate(original(*args, start=start, **options), start=start):
+    def batches(*args: Any, start: int = 0, **options: Any) -> Iterator[Scene]:
+        for step, batch in enumerate(endless(*args, start=start, **options), start=start):
             yield replace(batch, image=batch.image * float("nan")) if step in steps else batch
 
     return batches

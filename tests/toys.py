@@ -50,7 +50,8 @@ class Known(Model):
         step = self.decode(slots)
         return Outcome(x.mean(), {"nll": torch.zeros(len(x))}, (step,))
 
-    def decode(self, slots: Tensor) -> Decomposition:
+    def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        assert size in (None, 4)
         logits = slots[..., 2, None, None, None].expand(-1, -1, 1, 4, 4)
         components = slots[..., 0, None, None, None].expand(-1, -1, 3, 4, 4)
         return Decomposition(logits.softmax(dim=1), components, slots)
@@ -76,8 +77,8 @@ class CountedGreys(SceneDataset):
 class Halves(Known):
     """Each slot owns one half of the image for good."""
 
-    def decode(self, slots: Tensor) -> Decomposition:
-        whole = super().decode(slots)
+    def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        whole = super().decode(slots, size=size)
         masks = torch.zeros_like(whole.masks)
         masks[:, 0, :, :, :2], masks[:, 1, :, :, 2:] = 1, 1
         return Decomposition(masks, whole.components, slots)
@@ -109,7 +110,8 @@ class Toy(Model):
         slots[:, 0, 0], slots[:, 0, 2] = brightness, 1 - brightness
         return Outcome(x.mean(), {}, (self.decode(slots),))
 
-    def decode(self, slots: Tensor) -> Decomposition:
+    def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        assert size in (None, 8)
         masks = torch.zeros(len(slots), 2, 1, 8, 8)
         masks[:, 0, :, :, :4] = masks[:, 1, :, :, 4:] = 1
         components = slots[:, :, :1, None, None].expand(-1, -1, 3, 8, 8)

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def photo(tmp_path: Path) -> Path:
     return tmp_path / "photo.png"
 
 
-def test_evaluate_prints_json(run: Path, emorl: Callable) -> None:
+def test_evaluate_prints_json(run: Path, emorl: Callable[..., CompletedProcess[str]]) -> None:
     options = ["--slots", 5, "--steps", 0, "--images", 6, "--seed", 3]
     result = emorl("evaluate", run, "--json", *options)
     assert result.returncode == 0, result.stderr
@@ -48,7 +49,9 @@ def test_evaluate_prints_json(run: Path, emorl: Callable) -> None:
     assert json.loads(emorl("evaluate", run, "--json", *options).stdout) == scores  # the seed decides
 
 
-def test_evaluate_says_first_what_a_person_wants(run: Path, tmp_path: Path, emorl: Callable) -> None:
+def test_evaluate_says_first_what_a_person_wants(
+    run: Path, tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]
+) -> None:
     result = emorl("evaluate", run, "--images", 3, "--picture", "pictures/scenes.png")
     assert result.returncode == 0, result.stderr
     *lines, settings = result.stdout.splitlines()
@@ -64,7 +67,9 @@ def test_evaluate_says_first_what_a_person_wants(run: Path, tmp_path: Path, emor
     assert [line.startswith("KL (nats)") for line in everything].count(True) == 1
 
 
-def test_evaluate_measures_disentanglement(emorl: Callable, tmp_path: Path) -> None:
+def test_evaluate_measures_disentanglement(
+    emorl: Callable[..., CompletedProcess[str]], tmp_path: Path
+) -> None:
     card = FOLDER / SHIPPED
     directory = tmp_path / "run"  # a directory, so that there is a scores.json
     directory.mkdir()
@@ -86,7 +91,9 @@ def test_evaluate_measures_disentanglement(emorl: Callable, tmp_path: Path) -> N
     assert saved["stamp"]["torch"]
 
 
-def test_decompose_writes_panels_and_numbers(run: Path, photo: Path, tmp_path: Path, emorl: Callable) -> None:
+def test_decompose_writes_panels_and_numbers(
+    run: Path, photo: Path, tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]
+) -> None:
     (tmp_path / "other").mkdir()
     twin = tmp_path / "other" / "photo.png"
     twin.write_bytes(photo.read_bytes())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from PIL import Image
+from PIL.GifImagePlugin import GifImageFile
 
 from emorl.cli import main
 from pages import check_page, sections_of
@@ -42,7 +44,7 @@ def test_mistakes_get_one_clear_line(
     two_runs: list[Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "A").symlink_to(two_runs[1])
@@ -54,7 +56,9 @@ def test_mistakes_get_one_clear_line(
     assert error.count("\n") == 1
 
 
-def test_figures_and_reports_from_the_command_line(tmp_path: Path, emorl: Callable) -> None:
+def test_figures_and_reports_from_the_command_line(
+    tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]
+) -> None:
     made = emorl("report", SHIPPED, "--quick", "--images", 4, "--out", "r.html")
     assert made.returncode == 0, made.stderr
     assert "Wrote r.html" in made.stderr
@@ -65,6 +69,7 @@ def test_figures_and_reports_from_the_command_line(tmp_path: Path, emorl: Callab
     drawn = emorl("figure", "traversals", SHIPPED, "--dims", 5, 1, "--scenes", 4, "--out", "t.gif")
     assert drawn.returncode == 0, drawn.stderr
     with Image.open(tmp_path / "t.gif") as gif:
+        assert isinstance(gif, GifImageFile)
         assert gif.n_frames == 30
 
 

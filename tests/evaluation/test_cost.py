@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -27,20 +28,21 @@ class Hog(Model):
         torch.ones(len(x), 2**23)
         return Outcome(x.sum(), {}, ())
 
-    def decode(self, slots: Tensor) -> Decomposition:
+    def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
         raise NotImplementedError
 
 
 def test_counts_products_convolutions_and_their_derivatives() -> None:
     layer, x = nn.Conv2d(3, 8, 3), torch.rand(1, 3, 10, 10, requires_grad=True)
     once = 2 * 3 * 8 * 9 * 8 * 8
-    with FlopCounter() as counter, torch.no_grad():
+    counting: Callable[[], FlopCounter] = FlopCounter  # what it inherits from PyTorch has no types
+    with counting() as counter, torch.no_grad():
         layer(x)
     assert counter.total == once
-    with FlopCounter() as counter:
+    with counting() as counter:
         layer(x).sum().backward()
     assert counter.total == 3 * once  # once more for the weights, and for the input
-    with FlopCounter() as counter, torch.no_grad():
+    with counting() as counter, torch.no_grad():
         nn.Linear(5, 7)(torch.rand(2, 5))
     assert counter.total == 2 * 2 * 5 * 7
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from emorl import load
+from emorl.data.base import FactorKind
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError
 from emorl.evaluation.dci import dci, evaluate_dci, flattened, kinds_of, objects_of, purity
 
 N = 400
-KINDS = {"x": "continuous", "y": "continuous", "shape": "discrete"}
+KINDS: dict[str, FactorKind] = {"x": "continuous", "y": "continuous", "shape": "discrete"}
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,9 @@ def stacked(factors: dict[str, np.ndarray]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_a_perfect_code_scores_one_and_a_rotated_one_does_not(factors, fast: bool) -> None:
+def test_a_perfect_code_scores_one_and_a_rotated_one_does_not(
+    factors: dict[str, np.ndarray], fast: bool
+) -> None:
     codes = stacked(factors)
     perfect = dci(codes, factors, KINDS, fast=fast)
     assert perfect.disentanglement > 0.95
@@ -43,7 +46,7 @@ def test_a_perfect_code_scores_one_and_a_rotated_one_does_not(factors, fast: boo
     assert rotated.r2 < perfect.r2
 
 
-def test_a_code_that_knows_nothing_is_not_informative(factors) -> None:
+def test_a_code_that_knows_nothing_is_not_informative(factors: dict[str, np.ndarray]) -> None:
     noise = np.random.default_rng(3).standard_normal((N, 5))
     score = dci(noise, factors, KINDS, fast=True)
     assert score.accuracy < 0.5
@@ -63,7 +66,7 @@ def test_factors_of_several_numbers() -> None:
     assert set(flattened({"color": colors}, {"color": "continuous"})) == {"color_0", "color_1", "color_2"}
 
 
-def test_mistakes_are_explained(factors) -> None:
+def test_mistakes_are_explained(factors: dict[str, np.ndarray]) -> None:
     with pytest.raises(UserError, match="at least 20 objects"):
         dci(np.zeros((5, 2)), {"x": np.arange(5.0)}, KINDS)
     with pytest.raises(UserError, match="the same x"):

@@ -11,15 +11,16 @@ from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.models import build
+from emorl.models.base import Model
 from emorl.runs.presets import PRESETS
 
 
 @pytest.fixture
-def model() -> torch.nn.Module:
+def model() -> Model:
     return build(PRESETS["efficient-morl/tetrominoes-tiny"].model)
 
 
-def test_scores_do_not_depend_on_the_batch_size(model) -> None:
+def test_scores_do_not_depend_on_the_batch_size(model: Model) -> None:
     scenes = open_dataset(DataConfig(), "test")
     one = evaluate(model, scenes, images=7, batch_size=7)
     other = evaluate(model, scenes, images=7, batch_size=2)
@@ -35,7 +36,7 @@ def test_scores_do_not_depend_on_the_batch_size(model) -> None:
     assert both.to_dict()["deviation_over_seeds"]["nll"] == both.deviation("nll")
 
 
-def test_scores_are_complete(model) -> None:
+def test_scores_are_complete(model: Model) -> None:
     scenes = open_dataset(DataConfig(), "test")
     progress = []
     scores = evaluate(
@@ -49,7 +50,7 @@ def test_scores_are_complete(model) -> None:
     assert progress[-1] == (5, 5)
 
 
-def test_mse_and_kl_are_what_they_say(model) -> None:
+def test_mse_and_kl_are_what_they_say(model: Model) -> None:
     scenes = open_dataset(DataConfig(), "test")
     scores = evaluate(model, scenes, images=4, num_steps=1)
     # The Gaussian NLL is a function of the MSE alone.
@@ -63,7 +64,7 @@ def test_mse_and_kl_are_what_they_say(model) -> None:
     assert without.values["kl"].isfinite().all()
 
 
-def test_means_and_tries_are_told_apart_in_the_settings(model) -> None:
+def test_means_and_tries_are_told_apart_in_the_settings(model: Model) -> None:
     scenes = open_dataset(DataConfig(), "test")
     one = evaluate(model, scenes, images=8)
     best = evaluate(model, scenes, images=8, tries=3)
@@ -77,7 +78,7 @@ def test_means_and_tries_are_told_apart_in_the_settings(model) -> None:
     assert (one.settings["tries"], best.settings["tries"], means.settings["means"]) == (1, 3, True)
 
 
-def test_impossible_evaluations_are_refused(model) -> None:
+def test_impossible_evaluations_are_refused(model: Model) -> None:
     with pytest.raises(UserError, match="At least one image"):
         evaluate(model, Tetrominoes(length=3), images=0)
     other = Tetrominoes(length=3)

@@ -14,7 +14,7 @@ from emorl.cli import main
 from emorl.data import open_dataset
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.metrics import METRICS, Answer, Metric, metric, renamed, shown_first, shown_in_charts
-from emorl.evaluation.sweeps import sweep
+from emorl.evaluation.sweeps import Progress, sweep
 from emorl.models import MODELS, build
 from emorl.report.groups import QUICK
 from emorl.report.html import render
@@ -65,7 +65,7 @@ def test_a_new_score_is_in_the_console_and_in_the_file_of_a_sweep(
 def test_a_new_score_is_in_the_report(new_metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, "toy", Toy)
 
-    def quiet(title: str) -> nullcontext:
+    def quiet(title: str) -> nullcontext[Progress]:
         return nullcontext(lambda done, total: None)
 
     page = render(build_page([(toy_run(), Greys())], QUICK, stage=quiet, commands=[], footer=""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ RESULTS = read_results(ROOT)
 FAST = PRESETS["efficient-morl/tetrominoes-fast"]
 
 
-def row(**changes: object) -> Row:
+def row(**changes: Any) -> Row:
     return replace(Row("a", {"ari": 0.5}, config=FAST.to_dict(), scenes="test", steps=14_000), **changes)
 
 

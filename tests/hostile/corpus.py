@@ -113,7 +113,7 @@ def sparse(path: Path) -> None:
         file.truncate(2**41)  # takes no space
 
 
-REPLACEMENTS: dict[str, Callable[[Path], None]] = {
+REPLACEMENTS: dict[str, Callable[[Path], object]] = {
     "pipe": os.mkfifo,
     "folder": Path.mkdir,
     "nothing": lambda path: None,

@@ -103,7 +103,7 @@ def read_stored(path: Path) -> None:
         assert 0 <= scene.segmentation.min() <= scene.segmentation.max() <= 3
 
 
-def with_array(name: str, values: object) -> Make:
+def with_array(name: str, values: np.ndarray | np.generic) -> Make:
     def make(folder: Path) -> Path:
         path = make_stored(folder)
         np.save(path / f"{name}.npy", values)

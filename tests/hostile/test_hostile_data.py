@@ -58,7 +58,9 @@ def limited() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def test_the_command_line_says_it_in_one_line(tmp_path: Path, emorl: Callable) -> None:
+def test_the_command_line_says_it_in_one_line(
+    tmp_path: Path, emorl: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
     bomb = RECORD_FILES["eight million elements"](tmp_path)
     check_one_line(emorl("data", "convert", bomb, "--as", "tetrominoes", "--out", "o", preexec_fn=limited))
     photos = FORMATS["folder"].make(tmp_path)
@@ -71,7 +73,7 @@ def test_the_command_line_says_it_in_one_line(tmp_path: Path, emorl: Callable) -
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*RECORD_FILES, *FORMATS["h5"].own])
 def test_the_command_line_on_what_each_format_has_of_its_own(
-    kind: str, tmp_path: Path, emorl: Callable
+    kind: str, tmp_path: Path, emorl: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     make = RECORD_FILES.get(kind) or FORMATS["h5"].own[kind]
     result = emorl("data", "convert", make(tmp_path), "--as", "tetrominoes", "--out", "o", preexec_fn=limited)

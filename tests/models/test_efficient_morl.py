@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from emorl.errors import UserError
 from emorl.evaluation.cost import Pass, peak_memory
@@ -23,11 +23,14 @@ from emorl.models.efficient_morl import (
     refinement_weights,
 )
 from emorl.models.parts import DecoderConfig, EncoderConfig
+from emorl.nn.decoder import SpatialBroadcastDecoder
+from emorl.nn.position import PositionProjection
+from emorl.nn.recurrent import DualGRU
 from emorl.probability import Gaussian, Noise
 from emorl.runs.presets import PRESETS
 from emorl.runs.presets.efficient_morl import TETROMINOES
 from emorl.schedules import Schedule
-from helpers import recorded, replayed, varied
+from helpers import present, recorded, replayed, varied
 
 SMALL = EfficientMORLConfig(
     image_size=16,
@@ -75,7 +78,7 @@ def assert_equals_reference_mode(model: EfficientMORL, **budget: int) -> None:
 @pytest.mark.parametrize("prior", ["bottom-up", "reversed", "reversed++"])
 def test_equals_reference_mode(prior: Any, likelihood: Any, L: int, I: int) -> None:
     objective = {"prior": prior, "likelihood": likelihood}
-    model = build(varied(SMALL, inference={"num_layers": L}, objective=objective)).double()
+    model = EfficientMORL(varied(SMALL, inference={"num_layers": L}, objective=objective)).double()
     assert_equals_reference_mode(model, num_steps=I)
 
 
@@ -95,7 +98,7 @@ def test_equals_reference_mode(prior: Any, likelihood: Any, L: int, I: int) -> N
     ],
 )
 def test_every_variant_equals_reference_mode(changes: dict[str, Any]) -> None:
-    model = build(varied(SMALL, **changes)).double()
+    model = EfficientMORL(varied(SMALL, **changes)).double()
     if model.geco is not None:
         for _ in range(3):
             model.geco.update(torch.tensor(1e6), torch.tensor(0.1))
@@ -140,11 +143,12 @@ def test_means_need_no_noise_but_what_tells_slots_apart(L: int) -> None:
 
 def test_posterior_is_invariant_to_the_order_of_pixels() -> None:
     """Appendix A: the tokens are a set."""
-    model = build(SMALL).double()
+    model = EfficientMORL(SMALL).double()
     tokens = torch.randn(2, 256, 6, dtype=torch.float64)
     z, lam = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 3, 8, dtype=torch.float64)
     shuffled = tokens[:, torch.randperm(256)]
-    (one, _), (other, _) = (model.layer(model.layer.look(None, t), z, lam) for t in (tokens, shuffled))
+    features = torch.zeros(2, 6, 16, 16, dtype=torch.float64)  # of which only the slot's own frame knows
+    (one, _), (other, _) = (model.layer(model.layer.look(features, t), z, lam) for t in (tokens, shuffled))
     torch.testing.assert_close(one, other)
 
 
@@ -188,7 +192,7 @@ def test_trace_shows_every_layer_with_its_attention() -> None:
 
 def test_gradient_of_refinement_is_that_of_the_summed_loss() -> None:
     """Finite differences of the loss with respect to λ, through the refinement network's own input."""
-    model = build(varied(SMALL, inference={"num_layers": 1})).double()
+    model = EfficientMORL(varied(SMALL, inference={"num_layers": 1})).double()
     x = images()
     seen = []
     model.refine.register_forward_pre_hook(
@@ -255,22 +259,28 @@ def test_parameter_counts(config: EfficientMORLConfig, count: int) -> None:
 
 
 def test_official_initialisation() -> None:
-    model = build(TETROMINOES)
-    conv = model.encoder.convolutions[2]
+    model = EfficientMORL(TETROMINOES)
+    conv, gru, decoder = model.encoder.convolutions[2], model.layer.gru, model.decoder
+    assert isinstance(conv, nn.Conv2d)
+    assert isinstance(gru, DualGRU)
+    assert isinstance(decoder, SpatialBroadcastDecoder)
+    assert isinstance(decoder.position, PositionProjection)
     fan = 64 * 25 + 64 * 25
     assert conv.weight.std().item() == pytest.approx(0.02 * (2 / fan) ** 0.5, rel=0.05)
-    assert conv.bias.abs().max() == 0
-    assert model.layer.gru.weight_input.std().item() == pytest.approx(1, rel=0.1)
+    assert present(conv.bias).abs().max() == 0
+    assert gru.weight_input.std().item() == pytest.approx(1, rel=0.1)
     assert model.encoder.position.project.weight.abs().max().item() > 0.1  # PyTorch's default, not tiny
-    assert model.decoder.position.project.weight.abs().max().item() < 0.1
+    assert decoder.position.project.weight.abs().max().item() < 0.1
     assert model.lam0.tolist() == [0.0] * 32 + [1.0] * 32
 
 
 def test_scaled_initialisation_keeps_signals_alive() -> None:
-    model = build(PRESETS["efficient-morl/tetrominoes-fast"].model)
+    model = EfficientMORL(PRESETS["efficient-morl/tetrominoes-fast"].model)
     tokens = model.encoder(torch.rand(2, 3, 35, 35))
     assert 0.1 < tokens.std().item() < 10
-    assert torch.equal(model.layer.mlp_s[2].bias, torch.full((32,), -6.0))
+    last = model.layer.mlp_s[2]
+    assert isinstance(last, nn.Linear)
+    assert torch.equal(last.bias, torch.full((32,), -6.0))
 
 
 def test_single_gru_ablation_learns() -> None:
@@ -281,7 +291,7 @@ def test_single_gru_ablation_learns() -> None:
 
 @pytest.mark.parametrize(("budget", "message"), [({"num_slots": 0}, "slots must be at least 1"),
                                                  ({"num_steps": -1}, "steps must be at least 0")])  # fmt: skip
-def test_impossible_budgets_are_refused(budget: dict[str, int], message: str) -> None:
+def test_impossible_budgets_are_refused(budget: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         build(SMALL).decompose(images(dtype=torch.float32), **budget)
 

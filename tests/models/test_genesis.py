@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -14,16 +15,16 @@ from emorl.errors import UserError
 from emorl.geco import KLGeco, KLGecoConfig
 from emorl.models.genesis import AutoregressivePosterior, Genesis, GenesisConfig
 from emorl.nn.autoregressive import AutoregressivePrior, posterior_from, prior_from
-from emorl.nn.gated import GatedConv
+from emorl.nn.gated import GatedConv, Norm
 from emorl.probability import Gaussian, Noise
 from emorl.runs.presets import PRESETS
 from emorl.schedules import Schedule
-from helpers import replayed
+from helpers import present, replayed
 
 both = pytest.mark.parametrize("shared", [False, True], ids=["genesis", "genesis-s"])
 
 
-def tiny(shared: bool = False, **changes: object) -> Genesis:
+def tiny(shared: bool = False, **changes: Any) -> Genesis:
     kind = "genesis-s" if shared else "genesis"
     return Genesis(replace(PRESETS[f"{kind}/tetrominoes-tiny"].model, **changes))
 
@@ -94,7 +95,7 @@ def test_posterior_is_an_lstm_over_its_own_samples() -> None:
         torch.randn(4, 2, 3),
     )
     with torch.no_grad():
-        q, z = posterior(features, 4, replayed(noise))
+        q, z = posterior(features, 4, replayed(noise.unbind()))
     lstm = nn.LSTM(9, 5, batch_first=True)
     lstm.load_state_dict({f"{name}_l0": weight for name, weight in posterior.lstm.state_dict().items()})
     inputs = torch.cat([features[:, None].expand(-1, 3, -1), z[:, :-1]], dim=-1)
@@ -113,7 +114,9 @@ def test_a_slot_knows_those_before_it_alone(changed: int) -> None:
 
     def posterior(z: Tensor) -> Gaussian:
         """With noise that makes the samples those of `z`, up to a constant."""
-        return model.posterior(features, 4, replayed(z.unbind(dim=1)))[0]
+        q: Gaussian
+        q, _ = model.posterior(features, 4, replayed(z.unbind(dim=1)))
+        return q
 
     for density in (model.prior, posterior):
         one, two = density(z), density(other)
@@ -158,15 +161,16 @@ def test_loss_is_nll_and_weighted_kl(shared: bool) -> None:
 
 def test_component_latents_are_inferred_from_masked_images_and_expected_from_mask_latents() -> None:
     model, x = tiny().double(), torch.rand(2, 3, 35, 35, dtype=torch.float64)
+    encoder, prior = present(model.component_encoder), present(model.component_prior)
     with torch.no_grad():
         outcome = model.infer(x, noise=Noise(means=True))
         answer = outcome.steps[-1]
         z_m, mu_c = answer.slots.split([8, 4], dim=-1)
         kl = torch.zeros(2, dtype=torch.float64)
         for k in range(4):
-            mu, raw = model.component_encoder(x, answer.masks[:, k : k + 1].log()).squeeze(1).chunk(2, dim=-1)
+            mu, raw = encoder(x, answer.masks[:, k : k + 1].log()).squeeze(1).chunk(2, dim=-1)
             torch.testing.assert_close(mu, mu_c[:, k])
-            mu_p, raw_p = model.component_prior(z_m[:, k]).chunk(2, dim=-1)
+            mu_p, raw_p = prior(z_m[:, k]).chunk(2, dim=-1)
             q = torch.distributions.Normal(mu, nn.functional.softplus(raw + 0.5))
             p = torch.distributions.Normal(mu_p.tanh(), (raw_p + 4).sigmoid() + 1e-4)
             kl += torch.distributions.kl_divergence(q, p).sum(dim=-1)
@@ -211,7 +215,8 @@ def test_what_each_part_of_a_slot_decides() -> None:
 def test_gated_convolution_equals_the_published_one() -> None:
     """Halves of the channels, each with a norm of its own."""
     x = torch.randn(3, 2, 9, 9)
-    for norm, alone in (("batch", nn.BatchNorm2d), ("instance", nn.InstanceNorm2d)):
+    norms: dict[Norm, type[nn.Module]] = {"batch": nn.BatchNorm2d, "instance": nn.InstanceNorm2d}
+    for norm, alone in norms.items():
         conv = nn.Conv2d(2, 8, 5, padding=2)
         h, g = conv(x).chunk(2, dim=1)
         expected = alone(4)(h) * torch.sigmoid(alone(4)(g))
@@ -236,7 +241,7 @@ def test_only_training_moves_batch_statistics(shared: bool) -> None:
     torch.testing.assert_close(alone.components, whole.components[:1], rtol=1e-4, atol=1e-6)
 
 
-def geco(**changes: object) -> KLGeco:
+def geco(**changes: Any) -> KLGeco:
     return replace(KLGecoConfig(), **changes).build(image_size=32, sigma=0.7)
 
 
@@ -254,7 +259,7 @@ def test_geco_follows_the_published_recursion() -> None:
 
 def test_geco_goal_is_a_squared_error_of_three_thousandths() -> None:
     elements = 3 * 32**2
-    assert (geco().target - elements * math.log(0.7)) / elements * 2 * 0.7**2 == pytest.approx(
+    assert (present(geco().target) - elements * math.log(0.7)) / elements * 2 * 0.7**2 == pytest.approx(
         0.0031, abs=1e-4
     )
     with pytest.raises(UserError, match="cannot be reached"):

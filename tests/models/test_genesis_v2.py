@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
 from emorl.errors import UserError
-from emorl.models.genesis_v2 import GenesisV2, GenesisV2Config, InstanceColouring, pool
+from emorl.models.genesis_v2 import GenesisV2, GenesisV2Config, InstanceColouring, Kernel, pool
 from emorl.models.parts import DecoderConfig
+from emorl.nn.decoder import SpatialBroadcastDecoder
 from emorl.nn.position import coordinate_grid
 from emorl.probability import Noise, noise_per_image
 from emorl.runs.presets import PRESETS
-from helpers import always, varied
+from helpers import always, present, varied
 
 F64 = torch.float64
 
@@ -31,7 +33,7 @@ def test_parameter_counts_are_the_published_ones(size: int, expected: int) -> No
 
 @pytest.mark.parametrize("size", [35, 64, 96, 128])
 @pytest.mark.parametrize("decoder", ["normed", "lean"])
-def test_image_sizes(size: int, decoder: str) -> None:
+def test_image_sizes(size: int, decoder: Literal["normed", "lean"]) -> None:
     config = GenesisV2Config(
         image_size=size, num_slots=2, slot_size=4, channels=8, decoder=DecoderConfig(decoder, channels=8), hidden_size=4
     )  # fmt: skip
@@ -52,7 +54,7 @@ def x() -> torch.Tensor:
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "epanechnikov"])
-def test_clustering_equals_the_published_algorithm(kernel: str) -> None:
+def test_clustering_equals_the_published_algorithm(kernel: Kernel) -> None:
     """Pixel by pixel, seed by seed, image by image."""
     clustering = InstanceColouring(4, 5, kernel=kernel, num_slots=4).double()
     torch.nn.init.constant_(clustering.gate, 0.7)
@@ -119,7 +121,8 @@ def test_the_noise_source_decides_about_seeds_even_at_posterior_means(
     model: GenesisV2, x: torch.Tensor
 ) -> None:
     def clusters(*seeds: int) -> torch.Tensor:
-        return model.infer(x[: len(seeds)], noise=noise_per_image(seeds, means=True)).steps[-1].attention
+        outcome = model.infer(x[: len(seeds)], noise=noise_per_image(seeds, means=True))
+        return present(outcome.steps[-1].attention)
 
     assert torch.equal(clusters(1, 2, 3), clusters(1, 2, 3))
     assert not torch.equal(clusters(1, 2, 3), clusters(4, 5, 6))
@@ -129,6 +132,7 @@ def test_the_noise_source_decides_about_seeds_even_at_posterior_means(
 
 def test_heads_are_computed_once_and_slots_decoded_together(model: GenesisV2, x: torch.Tensor) -> None:
     calls = []
+    assert isinstance(model.decoder, SpatialBroadcastDecoder)
     heads = (model.feature_head, model.segmentation_head, model.posterior)
     for part in (model.unet, *heads, model.decoder.rest):
         part.register_forward_hook(lambda module, *_: calls.append(module))
@@ -139,8 +143,9 @@ def test_heads_are_computed_once_and_slots_decoded_together(model: GenesisV2, x:
 @pytest.mark.parametrize("K", [1, 2, 9])
 def test_any_number_of_slots(model: GenesisV2, x: torch.Tensor, K: int) -> None:
     d = model.decompose(x, num_slots=K)
-    assert d.masks.shape[1] == d.attention.shape[1] == K
-    torch.testing.assert_close(d.attention.sum(dim=1), torch.ones(3, 1, 35, 35))
+    attention = present(d.attention)
+    assert d.masks.shape[1] == attention.shape[1] == K
+    torch.testing.assert_close(attention.sum(dim=1), torch.ones(3, 1, 35, 35))
 
 
 def test_features_are_averaged_under_their_mask() -> None:
@@ -173,7 +178,7 @@ def test_loss_is_the_published_one(likelihood: str) -> None:
         outcome = model(x, noise=ones)
         features = model.unet(x)
         clusters = model.clustering(model.segmentation_head(features), 4, ones).exp()
-        features = features + model.position(35, 35)
+        features = features + present(model.position)(35, 35)
         params = model.posterior(pool(model.feature_head(features), clusters))
         mu, raw = params.chunk(2, dim=-1)
         sigma = torch.nn.functional.softplus(raw + 0.5) + 1e-8
@@ -194,6 +199,7 @@ def test_loss_is_the_published_one(likelihood: str) -> None:
 
 
 def test_mask_kl_teaches_the_clustering_only(model: GenesisV2, x: torch.Tensor) -> None:
+    assert isinstance(model.decoder, SpatialBroadcastDecoder)
     parts = [model.decoder.first.weight, model.clustering.gate]
     found = {}
     for weight in (0.0, 10.0):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributions import Independent, Normal, kl_divergence
 
 from emorl.errors import UserError
@@ -17,11 +17,12 @@ from emorl.evaluation.cost import Pass, peak_memory
 from emorl.models.iodine import IODINE, IODINEConfig, refinement_weights
 from emorl.models.iodine_inputs import CHANNELS, NORMED, PixelLikelihood, refinement_inputs
 from emorl.models.parts import DecoderConfig
+from emorl.nn.decoder import SpatialBroadcastDecoder
 from emorl.nn.position import cosine_grid
 from emorl.probability import noise_per_image
 from emorl.runs.presets import PRESETS
 from emorl.schedules import Schedule
-from helpers import always, replayed
+from helpers import always, present, replayed
 
 SMALL = IODINEConfig(
     image_size=11, num_slots=3, slot_size=4, num_steps=2, decoder=DecoderConfig("same-3x3", channels=5),
@@ -54,7 +55,9 @@ class Reference:
         line = torch.linspace(-1, 1, H, dtype=z.dtype)
         grid = torch.stack([line[:, None].expand(H, H), line[None].expand(H, H)]).expand(B * K, -1, -1, -1)
         tiled = z.reshape(B * K, -1, 1, 1).expand(-1, -1, H, H)
-        out = self.m.decoder.rest(self.m.decoder.first(torch.cat([tiled, grid], 1))).reshape(B, K, 4, H, H)
+        decoder = self.m.decoder
+        assert isinstance(decoder, SpatialBroadcastDecoder)
+        out = decoder.rest(decoder.first(torch.cat([tiled, grid], 1))).reshape(B, K, 4, H, H)
         return (out[:, :, :3].sigmoid() if self.c.bounded else out[:, :, :3]), out[:, :, 3:]
 
     def density(self, x: Tensor, y: Tensor) -> Tensor:
@@ -77,6 +80,7 @@ class Reference:
 
         def norm(name: str, t: Tensor) -> Tensor:
             layer = self.m.refine.norms[name]
+            assert isinstance(layer, nn.GroupNorm)
             scale, shift = layer.weight[:, None, None], layer.bias[:, None, None]
             return F.layer_norm(t.detach(), t.shape[-3:]) * scale + shift
 
@@ -104,7 +108,7 @@ class Reference:
         return torch.stack(rows, 1)
 
     def lstm(self, inputs: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        gates = self.m.refine.lstm.gates
+        gates = present(self.m.refine.lstm).gates
         i, g, f, o = (torch.cat([inputs, h], -1) @ gates.weight.T + gates.bias).chunk(4, -1)
         c = torch.sigmoid(f + 1) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
@@ -150,7 +154,7 @@ def perturbed(config: IODINEConfig) -> IODINE:
     model = IODINE(config).double()
     with torch.no_grad():
         for p in model.parameters():
-            p += 0.1 * torch.randn_like(p)
+            p.add_(0.1 * torch.randn_like(p))
     return model
 
 
@@ -325,6 +329,7 @@ def test_one_decode_per_refinement(T: int) -> None:
         if output.requires_grad:
             output.register_hook(lambda gradient: passes.append("backward"))
 
+    assert isinstance(model.decoder, SpatialBroadcastDecoder)
     model.decoder.rest[-1].register_forward_hook(watch)
     model(images(dtype=torch.float32), num_steps=T).loss.backward()
     assert passes == ["forward", "backward"] * (T + 1)
@@ -354,13 +359,14 @@ def test_the_schedule_moves_the_weight_of_the_kl() -> None:
 def test_official_initialisation() -> None:
     model = IODINE(IODINEConfig())
     conv = model.refine.convolutions[2]
+    assert isinstance(conv, nn.Conv2d)
     std = (64 * 9) ** -0.5
     assert conv.weight.abs().max() <= 2 * std
     assert conv.weight.std().item() == pytest.approx(
         0.88 * std, rel=0.02
     )  # a normal cut off at two deviations
-    assert conv.bias.abs().max() == 0
-    assert model.refine.lstm.gates.bias.std().item() > 0
+    assert present(conv.bias).abs().max() == 0
+    assert present(model.refine.lstm).gates.bias.std().item() > 0
     assert model.lam0.abs().max() <= (3 / 128) ** 0.5
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 import torch
@@ -32,7 +33,7 @@ def test_parameter_counts_are_the_published_ones(size: int, expected: int) -> No
 
 @pytest.mark.parametrize("size", [35, 64, 96, 128])
 @pytest.mark.parametrize("decoder", ["component", "lean"])
-def test_image_sizes(size: int, decoder: str) -> None:
+def test_image_sizes(size: int, decoder: Literal["component", "lean"]) -> None:
     config = MONetConfig(
         image_size=size, num_slots=2, slot_size=4, attention_channels=2, encoder_channels=2,
         decoder=DecoderConfig(decoder, channels=4),
@@ -93,7 +94,7 @@ def test_loss_is_the_published_one(likelihood: str) -> None:
         masks = model.attend(x, 4).exp()
         mu, log_sigma = model.encoder(x, masks.log()).chunk(2, dim=-1)
         decoded = model.decode(mu + log_sigma.exp() * noise)
-    density = 0
+    density = torch.zeros((), dtype=F64)
     for k in range(4):
         log_prob = Normal(decoded.components[:, k], 0.2 if k == 0 else 0.3).log_prob(x)
         log_prob = log_prob.sum(dim=1, keepdim=True) if likelihood == "pixel-mixture" else log_prob
@@ -170,9 +171,11 @@ def test_slots_may_differ_in_the_scale_of_their_likelihood() -> None:
 
 def test_unet_norms_each_channel_of_each_image_alone() -> None:
     unet = UNet(16, 4, channels=3)
-    hidden = unet.down[0][0](torch.rand(2, 4, 16, 16))
+    first = unet.down[0]
+    assert isinstance(first, torch.nn.Sequential)
+    hidden = first[0](torch.rand(2, 4, 16, 16))
     expected = torch.nn.functional.instance_norm(hidden).relu()
-    torch.testing.assert_close(unet.down[0][1:](hidden), expected)
+    torch.testing.assert_close(first[1:](hidden), expected)
 
 
 def test_unet_padding_is_cropped_away() -> None:

@@ -22,12 +22,12 @@ import torch
 from torch import Tensor, nn
 
 from emorl.geco import GecoConfig
-from emorl.models import Model, build
-from emorl.models.efficient_morl import EfficientMORLConfig, InferenceConfig, ObjectiveConfig
+from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, InferenceConfig, ObjectiveConfig
 from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.probability import Gaussian, Noise
 from emorl.schedules import Schedule
 from emorl.types import Outcome
+from helpers import present
 
 with np.load(Path(__file__).parent / "official_golden.npz") as stored:
     FILE = dict(stored)
@@ -53,7 +53,12 @@ def configured(case: str) -> EfficientMORLConfig:
             for name in ("likelihood", "prior", "prior_draw", "loss_weights", "nll_weight")
         },
     )
-    groups = {"encoder": encoder, "decoder": decoder, "inference": inference, "objective": objective}
+    groups: dict[str, Any] = {
+        "encoder": encoder,
+        "decoder": decoder,
+        "inference": inference,
+        "objective": objective,
+    }
     return EfficientMORLConfig(**groups, **flat)
 
 
@@ -74,12 +79,12 @@ def weights_of(case: str) -> dict[str, Tensor]:
     return {name: torch.from_numpy(FILE[name] * 2.0 ** -META["exponents"][name]) for name in names}
 
 
-def undo_15(model: Model) -> None:
+def undo_15(model: EfficientMORL) -> None:
     """Theirs differentiates the mean over B images. Refinement reads the gradient as data, so 1/B is all of it."""
     model.refine.register_forward_pre_hook(lambda _, given: (given[0], given[1] / len(given[0]), given[2]))
 
 
-def undo_19(model: Model) -> None:
+def undo_19(model: EfficientMORL) -> None:
     """Theirs holds refinement to N(0, I) under a bottom-up prior, ours to p(z^L | z^{L-1}); the chain is the same."""
     model.prior.register_forward_hook(lambda _, given, priors: (priors[0], given[1]))
 
@@ -87,9 +92,9 @@ def undo_19(model: Model) -> None:
 UNDO = {"A3": undo_15, "C": undo_19}
 
 
-def loaded(case: str, *, undo: bool) -> Model:
+def loaded(case: str, *, undo: bool) -> EfficientMORL:
     """The model of a case, with its difference undone or not."""
-    model = build(configured(case)).double()
+    model = EfficientMORL(configured(case)).double()
     weights = {name.split("/")[2]: weight for name, weight in weights_of(case).items()}
     scheduled = {name: model.get_buffer(name) for name in model.schedules}  # settings, not weights
     model.load_state_dict(weights | scheduled)
@@ -132,7 +137,7 @@ def computed(case: str, *, undo: bool) -> dict[str, Tensor]:
     found = {
         "stage1/lambda": longest.lam,
         "stage1/sigma": [Gaussian.from_params(lam).sigma for lam in longest.lam],
-        "stage1/attention": [step.attention + 1e-8 for step in longest.outcome.steps[:L]],  # their ε
+        "stage1/attention": [present(step.attention) + 1e-8 for step in longest.outcome.steps[:L]],  # their ε
         "stage1/prior_mean": [p.mu for p in longest.priors],
         "stage1/prior_sigma": [p.sigma for p in longest.priors],
         "stage1/kl": [longest.outcome.terms[f"kl_{l}"] for l in range(1, L + 1)],

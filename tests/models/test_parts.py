@@ -12,7 +12,7 @@ from emorl.errors import UserError
 from emorl.geco import GecoConfig
 from emorl.models import build, efficient_morl, slot_autoencoder
 from emorl.models.base import Model
-from emorl.models.efficient_morl import EfficientMORLConfig, InferenceConfig, ObjectiveConfig
+from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, InferenceConfig, ObjectiveConfig
 from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.models.slot_attention import SlotAttentionConfig
 from emorl.models.slot_mlp import SlotMLPConfig
@@ -59,7 +59,8 @@ def even_lattices() -> list[Lattice]:
                 rows.append(row)
                 columns.append(column)
                 weights.append(float(len(block)))
-        found.append(Lattice(*(torch.tensor(t).reshape(3, 3) for t in (rows, columns, weights)), SIZE))
+        r, c, w = (torch.tensor(t).reshape(3, 3) for t in (rows, columns, weights))
+        found.append(Lattice(r, c, w, SIZE))
     return found
 
 
@@ -94,22 +95,22 @@ def assert_no_bias(
         assert not torch.allclose(found[0], expected[0], rtol=1e-6)
         for total, one in zip(sums, found, strict=True):
             total += one / len(lattices)
-    for found, wanted in zip(sums, expected, strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+    for total, wanted in zip(sums, expected, strict=True):
+        torch.testing.assert_close(total, wanted, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_lattices_do_not_bias_efficient_morl(likelihood: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sparse = varied(EFFICIENT, objective={"likelihood": likelihood})
     whole = varied(sparse, objective={"block": 1})
-    models = (build(config).double() for config in (whole, sparse))
+    models = (build(whole).double(), build(sparse).double())
     assert_no_bias(efficient_morl, *models, monkeypatch, num_steps=0)
 
 
 @pytest.mark.parametrize("kind", AUTOENCODERS)
 def test_lattices_do_not_bias_autoencoders(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sparse = AUTOENCODERS[kind]
-    models = (build(config).double() for config in (varied(sparse, block=1), sparse))
+    models = (build(varied(sparse, block=1)).double(), build(sparse).double())
     assert_no_bias(slot_autoencoder, *models, monkeypatch)
 
 
@@ -120,9 +121,14 @@ def test_every_decoding_of_a_training_pass_has_a_lattice_and_no_other(
     config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, drawn = build(config).double(), []
+
+    def counted(*args: Any) -> Lattice:
+        drawn.append(1)
+        return draw_lattice(*args)
+
     for module in (efficient_morl, slot_autoencoder):
-        monkeypatch.setattr(module, "draw_lattice", lambda *args: drawn.append(1) or draw_lattice(*args))
-    steps = {"num_steps": 3} if isinstance(config, EfficientMORLConfig) else {}
+        monkeypatch.setattr(module, "draw_lattice", counted)
+    steps: dict[str, Any] = {"num_steps": 3} if isinstance(config, EfficientMORLConfig) else {}
     outcome = model(images(), **steps)
     assert len(drawn) == len(outcome.steps) == (4 if steps else 1)
     assert {step.masks.shape[-2:] for step in outcome.steps} == {(3, 3)}
@@ -132,14 +138,14 @@ def test_every_decoding_of_a_training_pass_has_a_lattice_and_no_other(
 
 
 def test_explain_has_the_gradient_of_finite_differences() -> None:
-    model = build(EFFICIENT).double()
+    model = EfficientMORL(EFFICIENT).double()
     z = torch.randn(2, 2, 3, dtype=F64, requires_grad=True)
     for lattice in (None, even_lattices()[1]):
         assert torch.autograd.gradcheck(lambda z, at=lattice: model.explain(images(), at, z), z)
 
 
 def test_what_refinement_is_told_is_the_gradient_of_the_pixels_painted() -> None:
-    model = build(EFFICIENT).double()
+    model = EfficientMORL(EFFICIENT).double()
     z = torch.randn(2, 2, 3, dtype=F64, requires_grad=True)
     total, nll, *_ = model.reconstruct(images(), z, is_training=False, is_last=False)
     plain, *_ = model.explain(images(), None, z)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, Literal
 
 import pytest
 import torch
 
 from emorl.errors import UserError
 from emorl.models import build
+from emorl.models.base import Model
 from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.models.slot_attention import SlotAttention, SlotAttentionConfig
 from emorl.models.slot_mlp import SlotMLP, SlotMLPConfig
@@ -27,9 +29,9 @@ def test_parameter_counts_are_the_published_ones() -> None:
 
 @pytest.mark.parametrize("size", [35, 64, 96, 128])
 @pytest.mark.parametrize("kind", [(SlotAttention, SlotAttentionConfig), (SlotMLP, SlotMLPConfig)])
-def test_image_sizes(size: int, kind: tuple) -> None:
+def test_image_sizes(size: int, kind: tuple[type[Model], type[Any]]) -> None:
     model_type, config_type = kind
-    decoder = "deconv" if size % 16 == 0 else "padded"
+    decoder: Literal["deconv", "padded"] = "deconv" if size % 16 == 0 else "padded"
     config = config_type(
         image_size=size,
         num_slots=2,

@@ -26,7 +26,8 @@ def pattern() -> tuple[Tensor, Tensor]:
 
 def pooled(layer: OwnFramePooling, features: Tensor, weights: Tensor) -> Tensor:
     seen = layer.what(features.flatten(0, 1))[None, None]
-    return layer(seen, weights.flatten(1)[None])[0]
+    found: Tensor = layer(seen, weights.flatten(1)[None])[0]
+    return found
 
 
 def test_a_moved_pattern_differs_by_where_it_is_alone() -> None:

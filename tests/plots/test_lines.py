@@ -60,7 +60,8 @@ def test_scores_are_drawn_by_their_names_and_units_in_metrics() -> None:
     assert [line.label for line in ari.lines] == ["x", "y"]
     assert ari.ticks == [1, 2, 3]
     assert mse.lines[0].y == pytest.approx([2, 6])
-    assert (mse.lines[0].low, mse.lines[0].high) == (pytest.approx([1, 5]), pytest.approx([3, 7]))
+    assert mse.lines[0].low == pytest.approx([1, 5])
+    assert mse.lines[0].high == pytest.approx([3, 7])
     assert mse.goal == pytest.approx(7)
     assert mse.lines[1].y == []
     (named,) = score_panels({"x": rows}, label="I", names=["ari_recall"])
@@ -82,6 +83,7 @@ def test_curves_leave_out_what_is_missing_or_never_moves() -> None:
     assert series(metrics, "nll") == ([], [])
     assert series(metrics, "loss")[0] == [1, 2, 3, 4, 5, 6]
     chart = training_chart(Course({"a": metrics, "_b$": metrics[:3]}))
+    assert chart is not None
     assert sum(axes.get_visible() for axes in chart.axes) == 4
     assert [text.get_text() for text in chart.legends[0].get_texts()] == ["a", r" b\$"]
     assert training_chart(Course({"a": metrics[:1]})) is None
@@ -92,6 +94,7 @@ def test_a_loss_that_falls_from_great_heights_is_shown_where_it_settles() -> Non
     metrics = [{"step": step, "loss": 1e6 if step < 3 else 10.0 - step / 100} for step in range(200)]
     (panel,) = training_panels(Course({"a": metrics}))
     assert panel.limits is not None
+    assert panel.limits[1] is not None
     assert panel.limits[1] < 11
 
 

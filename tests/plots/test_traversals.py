@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from PIL import Image
+from PIL.GifImagePlugin import GifImageFile
 
 from emorl.errors import UserError
 from emorl.evaluation.latents import widest
@@ -37,11 +39,12 @@ def test_a_traversal_goes_from_the_least_to_the_greatest_value(traversal: Traver
 
 def test_traversals_refuse_what_is_not_there() -> None:
     found = Toy().decode(torch.zeros(1, 2, 3))
-    for options, message in [
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"dims": [3]}, "no dimension 3: a slot's dimensions are 0 to 2"),
         ({"dims": [0], "slot": 2}, "no slot 2: this model's slots are 0 to 1"),
         ({"dims": []}, "at least one dimension"),
-    ]:
+    ]
+    for options, message in refused:
         with pytest.raises(UserError, match=message):
             traverse(Toy(), found, RANGES, **options)
 
@@ -62,10 +65,13 @@ def test_an_animation_goes_forth_and_back_without_end(traversal: Traversal) -> N
     assert len(frames) == 8  # five values, and three on the way back
     assert frames[0].titles == ["z0", "z1"]
     with Image.open(io.BytesIO(as_gif([frame.strip(0, 4) for frame in frames]))) as gif:
+        assert isinstance(gif, GifImageFile)
         assert gif.n_frames == 8
         assert gif.info["loop"] == 0
-        assert gif.convert("RGBA").getpixel((33, 5))[3] == 0  # between the panels
+        assert gif.convert("RGBA").getchannel("A").getpixel((33, 5)) == 0  # between the panels
         gif.seek(4)
         assert gif.convert("RGBA").getpixel((2, 2)) == (255, 255, 255, 255)
     with Image.open(io.BytesIO(as_gif([frame.drawn() for frame in frames]))) as gif:
-        assert min(gif.convert("RGB").getpixel((1, 1))) > 248
+        corner = gif.convert("RGB").getpixel((1, 1))
+        assert isinstance(corner, tuple)
+        assert min(corner) > 248

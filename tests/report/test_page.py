@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from emorl.cli import main
+from emorl.evaluation.sweeps import Progress
 from emorl.models import MODELS
 from emorl.report.groups import Extent
 from emorl.report.html import Page, render
@@ -67,7 +68,7 @@ def test_sections_without_data_are_left_out(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(MODELS, "toy", Toy)
     stages: list[str] = []
 
-    def stage(title: str) -> nullcontext:
+    def stage(title: str) -> nullcontext[Progress]:
         stages.append(title)
         return nullcontext(lambda done, total: None)
 

@@ -29,7 +29,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, damage: str) -> Non
         middle = len(content) // 2
         content[middle : middle + 200] = bytes(byte ^ 1 for byte in content[middle : middle + 200])
     path.write_bytes(
-        {"truncate": content[:-1000], "empty": b"", "garbage": b"x" * 999}.get(damage, bytes(content))
+        {"truncate": bytes(content[:-1000]), "empty": b"", "garbage": b"x" * 999}.get(damage, bytes(content))
     )
     with pytest.warns(UserWarning, match=r"checkpoint\.pt is damaged .* looking for the previous one"):
         trainer.train(tiny(), tmp_path / "a", resume=True)

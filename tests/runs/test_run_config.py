@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,8 +60,9 @@ def test_damaged_settings_are_named(tmp_path: Path, damage: str) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("name", ["drop_below", "max_grad_norm", "muon_size"])
 def test_numbers_of_training_are_finite(name: str, value: float) -> None:
+    setting: dict[str, Any] = {name: value}
     with pytest.raises(UserError, match=rf"train\.{name} must be"):
-        TrainConfig(**{name: value})
+        TrainConfig(**setting)
 
 
 @pytest.mark.parametrize("name", ["target", "target_mse", "decay", "step_size", "rate"])

@@ -16,6 +16,7 @@ from emorl.runs.config import RunConfig
 from emorl.runs.directory import read_history, read_metrics
 from emorl.runs.run import Run, load, released
 from emorl.training import trainer
+from helpers import present
 
 OLD = ROOT / "tests" / "data" / "old-run"  # made by version 0.1.0: six steps of a training
 
@@ -51,7 +52,7 @@ def test_released_weights_load(name: str) -> None:
     found = evaluate(load(name), run.scenes("test"), images=32).mean("ari")
     assert found == pytest.approx(run.scores["ari"], abs=0.03)
     assert run.is_finished
-    assert run.cpu_minutes > 1
+    assert present(run.cpu_minutes) > 1
 
 
 def test_settings_and_names_of_weights_can_change(monkeypatch: pytest.MonkeyPatch) -> None:

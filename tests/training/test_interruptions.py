@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -18,7 +19,9 @@ from emorl.runs.run import load
 from tiny import TINY, Start, assert_same, wait_for
 
 
-def test_a_killed_run_resumes_bit_for_bit(tmp_path: Path, start_emorl: Start, emorl: Callable) -> None:
+def test_a_killed_run_resumes_bit_for_bit(
+    tmp_path: Path, start_emorl: Start, emorl: Callable[..., CompletedProcess[str]]
+) -> None:
     """kill -9 at any moment, several times, while a checkpoint is written at every step."""
     out = tmp_path / "killed"
     options = ["--train.checkpoint-every", 1, "--train.steps", 100_000, "--train.evaluate-every", 100_000]
@@ -62,7 +65,9 @@ def test_signals_save_and_exit_cleanly(tmp_path: Path, start_emorl: Start, signu
     assert load(out) is not None
 
 
-def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, emorl: Callable) -> None:
+def test_a_full_disk_leaves_the_last_checkpoint(
+    tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]
+) -> None:
     assert emorl("train", TINY, "--out", "run", "--train.steps", 3).returncode == 0
     before = (tmp_path / "run" / CHECKPOINT).read_bytes()
     limit = len(before) // 2
@@ -79,7 +84,9 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, emorl: Callable)
     assert emorl("train", TINY, "--out", "run", "--train.steps", 6, "--resume").returncode == 0
 
 
-def test_folders_that_cannot_be_written_are_named(tmp_path: Path, emorl: Callable) -> None:
+def test_folders_that_cannot_be_written_are_named(
+    tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]
+) -> None:
     (tmp_path / "file").write_text("")
     result = emorl("train", TINY, "--out", tmp_path / "file" / "run")
     assert result.returncode == 2
@@ -90,7 +97,9 @@ def test_folders_that_cannot_be_written_are_named(tmp_path: Path, emorl: Callabl
     assert emorl("train", TINY, "--out", "/proc/run").returncode == 2
 
 
-def test_several_processes_share_one_error(tmp_path: Path, emorl: Callable) -> None:
+def test_several_processes_share_one_error(
+    tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]
+) -> None:
     (tmp_path / "file").write_text("")
     result = emorl("train", TINY, "--out", "file", "--train.devices", 2, "--train.accelerator", "cpu")
     assert result.returncode == 2

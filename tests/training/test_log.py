@@ -11,11 +11,12 @@ from emorl.runs.directory import read_metrics
 from emorl.training import trainer
 from emorl.training.diagnosis import diagnose
 from emorl.training.log import PROGRESS
+from helpers import present
 from tiny import tiny
 
 
 def test_a_collapsed_run_is_told_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(trainer, "SETTLED", 2)
     trainer.train(tiny(evaluate_every=2), tmp_path)
@@ -24,8 +25,8 @@ def test_a_collapsed_run_is_told_so(
 
 def test_diagnosis_knows_a_healthy_run() -> None:
     assert diagnose({"explained": 0.8, "slots_used": 3.6}) is None
-    assert "collapsed" in diagnose({"explained": -0.2, "slots_used": 3.6})
-    assert "one slot" in diagnose({"explained": 0.6, "slots_used": 1.0})
+    assert "collapsed" in present(diagnose({"explained": -0.2, "slots_used": 3.6}))
+    assert "one slot" in present(diagnose({"explained": 0.6, "slots_used": 1.0}))
 
 
 def test_names_of_directories_are_not_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

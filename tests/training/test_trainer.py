@@ -6,12 +6,14 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import torch
 
 from emorl.errors import UserError
 from emorl.geco import GecoConfig
+from emorl.models import build
 from emorl.models.efficient_morl import EfficientMORLConfig
 from emorl.runs.checkpoint import read_checkpoint
 from emorl.runs.config import RunConfig
@@ -84,7 +86,7 @@ def test_resuming_is_exact_in_one_process(tmp_path: Path, optimizer: str) -> Non
     assert weights(tmp_path / "whole")["geco.zeta"] > 0.55
 
 
-def test_two_processes_equal_one(tmp_path: Path, emorl: Callable) -> None:
+def test_two_processes_equal_one(tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]) -> None:
     options = ["--train.steps", 5, "--train.accelerator", "cpu", "--train.learning-rate", 1e-4]
     options += ["--train.optimizer", "adam"]
     one = emorl("train", TINY, "--out", "one", *options)
@@ -98,7 +100,7 @@ def test_two_processes_equal_one(tmp_path: Path, emorl: Callable) -> None:
     for name in a:
         torch.testing.assert_close(a[name], b[name], rtol=0, atol=1e-5, msg=name)
     torch.manual_seed(0)
-    started = trainer.build(PRESETS[TINY].model).state_dict()
+    started = build(PRESETS[TINY].model).state_dict()
     assert any((a[name] - started[name]).abs().max() > 1e-4 for name in a)  # it did train
 
 
