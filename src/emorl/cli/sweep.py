@@ -53,9 +53,9 @@ def sweep_command(
         picture: Draw them into this PNG.
         all: Print every score, not only the most important ones; the JSON file has all of them.
     """
-    check_options(
-        slots=slots, images=images, seeds=seeds, **{what: values} if what in ("steps", "slots") else {}
-    )
+    check_options(slots=slots, images=images, seeds=seeds)
+    if what in ("steps", "slots"):
+        check_options(**{what: values})
     for path in (out, picture):
         if path is not None:
             check_output(path)

@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from emorl.errors import UserError
+from emorl.errors import UserError, nearest
 from emorl.evaluation.evaluate import evaluate
 from emorl.files import check_output, is_same_file, make_directory, read_json, write_bytes, write_json
+from emorl.runs.presets import PRESETS
 from emorl.runs.run import FOLDER, Run, checksum
 
 
@@ -16,6 +17,8 @@ def release(run: Run, name: str, preset: str, *, folder: Path = FOLDER) -> dict[
     """Copies the weights of `run`, which `preset` has trained, to `folder`/`name`. Returns the card."""
     if run.directory is None or not run.is_finished:
         raise UserError(f"{run.name} is not a run directory that is trained to the end.")
+    if preset not in PRESETS:
+        raise UserError(f"There is no preset {preset!r}{nearest(preset, PRESETS)}")
     weights = folder / f"{name}.safetensors"
     check_place(weights, name, run)
     scenes, config = run.scenes("test"), run.config
