@@ -21,6 +21,7 @@ from emorl.models.base import Model
 from emorl.runs.checkpoint import build_model, read_weights
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CONFIG, ENVIRONMENT, SCORES, WEIGHTS, read_metrics
+from emorl.runs.pictures import warn_of_changes
 
 FOLDER = Path(__file__).parent / "weights"
 
@@ -120,7 +121,9 @@ class Run:
         return seconds[-1] / 60 if seconds else None
 
     def scenes(self, split: Split) -> SceneDataset:
-        """The scenes of one split of the data it was trained on."""
+        """The scenes of one split of the data it was trained on; warns if a folder of pictures has changed since."""
+        if self.directory is not None:
+            warn_of_changes(self.directory, self.config.data)
         return open_dataset(self.config.data, split)
 
 
