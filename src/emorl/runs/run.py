@@ -24,6 +24,13 @@ from emorl.runs.directory import CONFIG, ENVIRONMENT, SCORES, WEIGHTS, read_metr
 from emorl.runs.pictures import warn_of_changes
 
 FOLDER = Path(__file__).parent / "weights"
+CARD: dict[str, Any] = {  # what a card must have, and of which type
+    "config": dict,
+    "scores": dict,
+    "sha256": str,
+    "environment": dict,
+    "cpu_minutes": int | float,
+}
 
 Metrics = list[dict[str, Any]]  # the lines of metrics.jsonl: numbers, or None for one that was not finite
 
@@ -138,8 +145,15 @@ def released() -> list[str]:
 
 
 def card_of(name: str) -> dict[str, Any]:
-    """Returns what is known of released weights."""
-    return read_json(FOLDER / f"{name}.json")
+    """Returns what is known of released weights. Raises UserError if the file is not such a card."""
+    path = FOLDER / f"{name}.json"
+    card = read_json(path)
+    for key, kind in CARD.items():
+        if not isinstance(card.get(key), kind):
+            raise UserError(f"{path} is no card of released weights: its {key!r} is missing or wrong.")
+    if not isinstance(card["scores"].get("ari"), int | float):
+        raise UserError(f"{path} is no card of released weights: its scores have no ARI.")
+    return card
 
 
 def checksum(path: Path) -> str:
