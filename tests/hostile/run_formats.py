@@ -1,11 +1,10 @@
-"""The files of a run, as formats.py has those of data: settings, weights, checkpoints, logs, scores, released cards."""
+"""The files of a run, as formats.py has those of data: settings, weights, checkpoints, logs, scores."""
 
 from __future__ import annotations
 
 import io
 import json
 import math
-import shutil
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -16,23 +15,22 @@ from typing import Any
 
 import safetensors.torch
 import torch
+from card_formats import CARD, IMAGE, edited
 from corpus import Format, Make
 
 from emorl.models import build
-from emorl.runs import run as runs
 from emorl.runs.checkpoint import load_checkpoint, shape_of_model
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import (
     CHECKPOINT,
     CONFIG,
-    ENVIRONMENT,
     HISTORY,
     METRICS_FILE,
     SCORES,
     WEIGHTS,
     read_history,
     read_metrics,
-)  # fmt: skip
+)
 from emorl.runs.run import Run
 from emorl.training.curriculum import Curriculum
 from emorl.training.optimizer import build_optimizer
@@ -41,7 +39,6 @@ from emorl.training.trainer import train
 from tiny import tiny
 
 SCORED = {"split": "test", "ari": 0.5, "images": 3, "per_image": {"ari": [[0.4, 0.5, 0.6]]}}
-IMAGE = torch.rand(1, 3, 35, 35, generator=torch.Generator().manual_seed(0))
 
 
 @cache
@@ -60,22 +57,11 @@ def file_of(name: str, change: Callable[[bytes], bytes] = lambda content: conten
     def make(folder: Path) -> Path:
         directory = folder / "run"
         directory.mkdir()
-        for own in (CONFIG, WEIGHTS, CHECKPOINT, METRICS_FILE, HISTORY, SCORES, ENVIRONMENT):
+        for own in (CONFIG, WEIGHTS, CHECKPOINT, METRICS_FILE, HISTORY, SCORES):
             (directory / own).write_bytes(change(good()[own]) if own == name else good()[own])
         return directory / name
 
     return make
-
-
-def edited(edit: Callable[[dict[str, Any]], object]) -> Callable[[bytes], bytes]:
-    """Returns what does `edit` to a file of JSON."""
-
-    def change(content: bytes) -> bytes:
-        values = json.loads(content)
-        edit(values)
-        return json.dumps(values).encode()
-
-    return change
 
 
 def read_config(path: Path) -> None:
@@ -207,50 +193,8 @@ LINES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def make_card(folder: Path, change: Callable[[bytes], bytes] = lambda content: content) -> Path:
-    """Released weights of one name; the card alone is damaged further."""
-    shipped = runs.FOLDER / "efficient-morl" / "tetrominoes"
-    (folder / "a").mkdir()
-    shutil.copy(shipped.with_suffix(".safetensors"), folder / "a" / "b.safetensors")
-    (folder / "a" / "b.json").write_bytes(change(shipped.with_suffix(".json").read_bytes()))
-    return folder / "a" / "b.json"
-
-
-def read_card(path: Path) -> None:
-    own, runs.FOLDER = runs.FOLDER, path.parents[1]
-    try:
-        assert all(f"{runs.card_of(name)['scores']['ari']:.3f}" for name in runs.released())
-        run = Run.open("a/b")
-        assert isinstance(run.scores, dict)
-        assert isinstance(run.environment, dict)
-        assert run.steps_done > 0
-        assert run.cpu_minutes is None or run.cpu_minutes >= 0
-        assert run.model.decompose(IMAGE, seed=0).image.isfinite().all()
-    finally:
-        runs.FOLDER = own
-
-
-CARDS: dict[str, Callable[[bytes], bytes]] = {
-    name: edited(edit)
-    for name, edit in {
-        "no settings": lambda card: card.pop("config"),
-        "no checksum": lambda card: card.pop("sha256"),
-        "no scores": lambda card: card.pop("scores"),
-        "scores are a list": lambda card: card.update(scores=[1]),
-        "scores are text": lambda card: card["scores"].update(ari="high"),
-        "environment is text": lambda card: card.update(environment="here"),
-        "minutes are text": lambda card: card.update(cpu_minutes="long"),
-        "settings are a list": lambda card: card.update(config=[]),
-    }.items()
-}
-
-
 def form(name: str, read: Callable[[Path], object], own: dict[str, Callable[[bytes], bytes]]) -> Format:
     return Format(file_of(name), read, {what: file_of(name, change) for what, change in own.items()})
-
-
-def card_with(change: Callable[[bytes], bytes]) -> Make:
-    return lambda folder: make_card(folder, change)
 
 
 RUN_FORMATS: dict[str, Format] = {
@@ -260,5 +204,5 @@ RUN_FORMATS: dict[str, Format] = {
     "metrics": form(METRICS_FILE, read_log, LINES),
     "history": form(HISTORY, read_events, LINES),
     "scores": form(SCORES, read_scores, {"list": lambda content: b"[]"}),
-    "card": Format(make_card, read_card, {name: card_with(change) for name, change in CARDS.items()}),
+    "card": CARD,
 }
