@@ -30,7 +30,9 @@ def remember_pictures(directory: Path, data: DataConfig) -> None:
     """Writes which pictures are in which split, if the data is a folder of them."""
     if data.name == FOLDER:
         found = names_in(data)
-        splits = {split: [name for name, own in found.items() if own == split] for split in SPLITS}
+        splits: dict[str, list[str]] = {split: [] for split in SPLITS}
+        for name, split in found.items():
+            splits[split].append(name)
         write_json(directory / PICTURES, splits)
 
 
