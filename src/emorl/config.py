@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from emorl.errors import UserError, nearest
@@ -101,16 +99,3 @@ def convert_tuple(arguments: tuple[Any, ...], value: Any, path: str) -> tuple[An
 def join(path: str, name: str) -> str:
     """Returns the dotted name of setting `name` in group `path`, such as "train.steps"."""
     return f"{path}.{name}" if path else str(name)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Reads a JSON object, or raises UserError naming the file and what is wrong with it."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"Cannot read {path}: {error.strerror}.") from None
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON: {error}.") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path} must hold a JSON object, not a {type(values).__name__}.")
-    return values

@@ -8,7 +8,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,6 +16,10 @@ from typing import Any, BinaryIO
 from emorl.errors import Unreadable, UserError
 
 LARGEST_JSON = 64 * 2**20  # bytes; the longest ones we write, lists of file names, have a few
+MARK = (
+    "made by emorl"  # stands in every file that a command writes where the user says, if its kind can hold it
+)
+EDGES = 2**16  # bytes at the beginning and at the end of a file among which MARK is
 ABANDONED = 3600  # seconds after which a temporary file belongs to a process that was killed
 
 KINDS = {
@@ -96,6 +100,41 @@ def write_bytes(path: Path, content: bytes, *, check: Callable[[Path], None] = l
     finally:
         with suppress(OSError):  # it was renamed if all went well, or could not be made at all
             temporary.unlink()
+
+
+def check_output(path: Path, *, inputs: Iterable[Path] = ()) -> None:
+    """Raises UserError if to write `path` would destroy one of `inputs`, or anything else that is not ours.
+
+    Commands call it before they compute. A file that an earlier call has written may be replaced.
+    """
+    if not os.path.lexists(path):
+        return
+    if os.path.isdir(path):
+        raise UserError(f"{path} is a folder; name a file in it.")
+    if any(is_same_file(path, other) for other in inputs):
+        raise UserError(f"{path} is one of the inputs, which are never overwritten: choose another name.")
+    if not is_ours(path):
+        raise UserError(
+            f"{path} was not written by emorl, so it is not overwritten: move it, or choose another name."
+        )
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file has MARK near its beginning or end."""
+    try:
+        with open_regular(path) as file:
+            content = file.read(EDGES)
+            file.seek(max(0, os.fstat(file.fileno()).st_size - EDGES))
+            return MARK.encode() in content or MARK.encode() in file.read(EDGES)
+    except (OSError, UserError):
+        return False
+
+
+def is_same_file(one: Path, other: Path) -> bool:
+    """Whether two names are of one file, through links too."""
+    with suppress(OSError):
+        return os.path.samefile(one, other)
+    return False
 
 
 def temporary_name(path: Path) -> Path:

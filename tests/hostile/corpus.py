@@ -2,14 +2,15 @@
 
 A `Format` says how a good sample is made and how it is read; what is done to it is the same for all of them (DAMAGES
 for the bytes of a file, REPLACEMENTS for the file itself), besides what a format has of its own (`own`). Those of data
-are in formats.py. `python corpus.py NAME FIRST COUNT` runs variants FIRST, FIRST + 1, ... of one of them, and prints
-what breaks the rule.
+are in formats.py, those of runs in run_formats.py. `python corpus.py NAME FIRST COUNT` runs variants FIRST,
+FIRST + 1, ... of one of them, and prints what breaks the rule.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -206,10 +207,27 @@ def memory(what: str) -> int:
     return 1024 * int(status.split(f"{what}:")[1].split()[0])
 
 
+def problems_apart(name: str, count: int) -> str:
+    """Reads variants in a process of their own, so that a signal is a failure of one test and not of all.
+
+    Returns what breaks the rule, or nothing.
+    """
+    folder = Path(__file__).parent
+    paths = [str(folder), str(folder.parent), *sys.path]
+    result = subprocess.run(
+        [sys.executable, str(folder / "corpus.py"), name, "0", str(count)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return f"exit {result.returncode}: {result.stdout}{result.stderr}" if result.returncode else ""
+
+
 def main(name: str, first: int, count: int) -> None:
     from formats import FORMATS
+    from run_formats import RUN_FORMATS
 
-    found = [problem_of(FORMATS[name], number) for number in range(first, first + count)]
+    form = (FORMATS | RUN_FORMATS)[name]
+    found = [problem_of(form, number) for number in range(first, first + count)]
     print("\n".join(filter(None, found)))
     sys.exit(any(found))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import resource
 import signal
 import time
@@ -16,6 +17,7 @@ import pytest
 from emorl.runs.checkpoint import load_checkpoint, read_checkpoint
 from emorl.runs.directory import CHECKPOINT, read_metrics
 from emorl.runs.run import load
+from processes import ENDLESS, finish, reach, start, train
 from tiny import TINY, Start, assert_same, wait_for
 
 
@@ -46,6 +48,71 @@ def test_a_killed_run_resumes_bit_for_bit(
     assert_same(out, tmp_path / "whole")
     logged = [record["step"] for record in read_metrics(out)]
     assert logged == sorted(set(logged))  # no step twice
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments(tmp_path: Path, start_emorl: Start, emorl: Callable) -> None:
+    """Whenever they come: while it starts, computes, logs, scores or saves."""
+    out, moments = tmp_path / "killed", random.Random(0)
+    options = ["--train.checkpoint-every", 1, "--train.log-every", 1, "--train.evaluate-every", 3]
+    options += ["--train.evaluate-images", 1, "--train.steps", 100_000]
+    started = time.monotonic()
+    for attempt in range(20):
+        process = start_emorl("train", TINY, "--out", out, *options, *(["--resume"] if attempt else []))
+        if attempt == 0:
+            wait_for((out / CHECKPOINT).exists, process)
+            usual = time.monotonic() - started  # until the first step is saved
+        time.sleep(moments.uniform(0, 1.3 * usual))
+        assert process.poll() is None, process.communicate()[1]
+        process.kill()
+        process.communicate()
+        read_checkpoint(out / CHECKPOINT)  # intact, whenever the kill came
+        assert load(out) is not None
+    reached = read_checkpoint(out / CHECKPOINT)["progress"]["step"]
+    assert reached > 5
+    steps = ["--train.steps", reached + 3]
+    assert emorl("train", TINY, "--out", out, *options, *steps, "--resume").returncode == 0
+    assert emorl("train", TINY, "--out", "whole", *options, *steps).returncode == 0
+    assert_same(out, tmp_path / "whole")
+    logged = [record["step"] for record in read_metrics(out)]
+    assert logged == sorted(set(logged))  # no step twice
+
+
+@pytest.mark.slow
+def test_a_directory_that_is_replaced_while_training(
+    tmp_path: Path, start_emorl: Start, emorl: Callable
+) -> None:
+    """`rm -rf RUN` and another training there: the first one ends, and the second is as if it had been alone."""
+    out, other = tmp_path / "run", ["--train.seed", 1, "--train.steps", 40, "--train.checkpoint-every", 1]
+    first = start_emorl("train", TINY, "--out", out, "--train.steps", 100_000, "--train.checkpoint-every", 1)
+    wait_for((out / CHECKPOINT).exists, first)
+    out.rename(tmp_path / "away")
+    second = emorl("train", TINY, "--out", out, *other)
+    assert second.returncode == 0, second.stderr
+    _, said = first.communicate(timeout=60)
+    assert first.returncode == 2
+    assert "was deleted or replaced while this training ran" in said
+    assert "Traceback" not in said
+    assert emorl("train", TINY, "--out", "alone", *other).returncode == 0
+    assert_same(out, tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_of_two_processes_one_is_killed_again_and_again(tmp_path: Path) -> None:
+    out, moments = tmp_path / "run", random.Random(1)
+    for attempt in range(4):
+        processes = start(out, *ENDLESS, *(["--resume"] if attempt else []), count=2)
+        before = read_metrics(out)[-1]["step"] if attempt else 0
+        reach(before + 6, out)
+        time.sleep(moments.uniform(0, 0.2))
+        processes[attempt % 2].kill()
+        said = finish(out, processes)
+        assert "Traceback" not in said
+        assert all(process.exitcode for process in processes)
+    reached = read_checkpoint(out / CHECKPOINT)["progress"]["step"]
+    train(out, "--resume", "--train.steps", reached + 2, count=2)
+    train(tmp_path / "whole", "--train.steps", reached + 2, count=2)
+    assert_same(out, tmp_path / "whole")
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])

@@ -56,6 +56,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if is_first():
             print(f"emorl: {error}", file=sys.stderr)
         sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if not is_about_memory(error):
+            raise
+        print(
+            "emorl: There is not enough memory for this; make it smaller (slots, images, batches).",
+            file=sys.stderr,
+        )
+        sys.exit(2)
     except PeerLost as lost:
         if str(lost):
             print(f"emorl: {lost}", file=sys.stderr)
@@ -66,6 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def is_about_memory(error: Exception) -> bool:
+    """Whether an exception says that memory could not be had; PyTorch has no type of its own for that on a CPU."""
+    return isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error)
 
 
 def is_first() -> bool:

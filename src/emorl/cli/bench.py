@@ -10,9 +10,10 @@ import torch
 import tyro
 
 from emorl.cli.console import progress_bar, say
+from emorl.cli.numbers import check_options
 from emorl.errors import UserError
 from emorl.experiments.figure_10 import CLEVR6, STEPS, cells, measure_cells
-from emorl.experiments.results import Result, Row
+from emorl.experiments.results import Result, Row, check_result
 from emorl.files import make_directory
 from emorl.plots.lines import cost_chart
 from emorl.plots.style import save_chart
@@ -63,8 +64,10 @@ def bench_command(
     repeats = (2 if quick else 5) if repeats is None else repeats
     sizes = sizes or ((32, 64) if quick else (35, 64, 96, 128))
     batch_sizes = batch_sizes or ((1,) if quick else (4,))
-    check(device, repeats=(repeats, 1), threads=(threads, 1), sizes=(min(sizes), 5),
-          batch_sizes=(min(batch_sizes), 1), steps=(min(steps, default=0), 0))  # fmt: skip
+    check_options(repeats=repeats, threads=threads, sizes=sizes, batch_sizes=batch_sizes, steps=steps)
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError("There is no CUDA device here; use --device cpu.")
+    check_result(out / "bench.json")
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_num_threads(threads)
@@ -80,15 +83,6 @@ def bench_command(
     Result("bench", rows, stamp(), settings={"device": device, "repeats": repeats}).write(out / "bench.json")
     save_chart(cost_chart([{**row.values, "label": row.label} for row in rows]), out / "bench.png")
     say(f"Wrote {out / 'bench.json'} and drew {out / 'bench.png'}.")
-
-
-def check(device: str, **least: tuple[int, int]) -> None:
-    """Raises UserError for a number below its least, and for a GPU that is not there."""
-    for name, (value, minimum) in least.items():
-        if value < minimum:
-            raise UserError(f"--{name.replace('_', '-')} must be at least {minimum}, not {value}.")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UserError("There is no CUDA device here; use --device cpu.")
 
 
 def print_rows(rows: Sequence[Row]) -> None:

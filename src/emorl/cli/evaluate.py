@@ -11,11 +11,12 @@ from typing import Any, Literal
 import tyro
 
 from emorl.cli.console import progress_bar, say
+from emorl.cli.numbers import check_options
 from emorl.data import SceneDataset, Split
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import Scores, evaluate
 from emorl.evaluation.metrics import metric, shown_first
-from emorl.files import write_json
+from emorl.files import check_output, write_json
 from emorl.models.base import Model
 from emorl.plots.panels import save_picture
 from emorl.plots.pictures import scenes_apart
@@ -56,6 +57,9 @@ def evaluate_command(
         json: Print one JSON object instead of a table.
         picture: Draw the first eight scenes, taken apart, into this PNG.
     """
+    check_options(slots=slots, steps=steps, images=images, seed=seed, seeds=seeds, tries=tries)
+    if picture is not None:
+        check_output(picture)
     opened = Run.open(run)
     model, scenes = opened.model, opened.scenes(split)
     with progress_bar("evaluating") as progress:
@@ -67,15 +71,15 @@ def evaluate_command(
         print_json({**scores.summary(), **extra})
     else:
         print_table(scores, extra, list(scores.values) if all else shown_first(scores.values))
-    if picture is not None:
-        save_picture(scenes_apart(model, scenes, sample=not means, **budget), picture)
-        say(f"Drew {picture}: image, reconstruction, segmentation, and one panel per slot.")
     if opened.directory is not None:
         try:
             found = {"split": split, **scores.to_dict(), **extra, "stamp": stamp()}
             write_json(opened.directory / SCORES, found)
         except UserError as error:
             warnings.warn(str(error), stacklevel=1)
+    if picture is not None:
+        save_picture(scenes_apart(model, scenes, sample=not means, **budget), picture)
+        say(f"Drew {picture}: image, reconstruction, segmentation, and one panel per slot.")
 
 
 def measure_dci(

@@ -9,20 +9,21 @@ from typing import Literal
 import tyro
 
 from emorl.cli.console import progress_bar, say
+from emorl.cli.numbers import check_options
 from emorl.data import SceneDataset, Split
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.inference import decompose_scene
 from emorl.evaluation.latents import activeness, latent_ranges
 from emorl.evaluation.metrics import metric
-from emorl.files import make_directory, write_bytes
+from emorl.files import check_output, make_directory, write_bytes
 from emorl.models.base import Model
 from emorl.plots.maps import activeness_map, importance_matrix
 from emorl.plots.panels import as_gif, save_picture
 from emorl.plots.pictures import posteriors, scenes_apart, worst_by, worst_scenes
 from emorl.plots.style import save_chart
 from emorl.plots.training import Course, training_chart
-from emorl.plots.traversals import traversal_frames, traversal_grid, traverse
+from emorl.plots.traversals import check_place, traversal_frames, traversal_grid, traverse
 from emorl.runs.directory import METRICS_FILE
 from emorl.runs.run import Run
 
@@ -72,8 +73,8 @@ def figure_command(
         seed: Of what is random in inference.
         split: Which scenes.
     """
-    if scenes is not None and scenes < 1:
-        raise UserError(f"--scenes must be at least 1, not {scenes}.")
+    check_options(scenes=scenes, seed=seed, slot=slot, dims=dims)
+    check_output(out)
     if name == "curves":
         draw_curves(runs, out)
     else:
@@ -128,6 +129,8 @@ def draw_posteriors(request: Request) -> None:
 
 def draw_traversals(request: Request) -> None:
     """Dimensions of one slot in motion, as rows or as a GIF."""
+    parts = decompose_scene(request.model, request.scenes, request.scene, seed=request.seed)
+    check_place(parts, request.slot, request.dims)
     dims = request.dims
     if dims:
         ranges = latent_ranges(request.model, request.scenes, images=request.count)
@@ -135,7 +138,6 @@ def draw_traversals(request: Request) -> None:
         with progress_bar("looking for active dimensions") as progress:
             found = activeness(request.model, request.scenes, images=request.count, progress=progress)
         ranges, dims = found.ranges, tuple(found.order[:DIMS])
-    parts = decompose_scene(request.model, request.scenes, request.scene, seed=request.seed)
     if request.out.suffix.lower() == ".gif":
         moving = traverse(request.model, parts, ranges, dims, slot=request.slot, values=16)
         make_directory(request.out.parent)

@@ -15,9 +15,10 @@ from typing import Literal
 import tyro
 
 from emorl.cli.console import progress_bar, say
+from emorl.cli.numbers import check_options
 from emorl.data import Split
 from emorl.errors import UserError
-from emorl.files import make_directory, write_bytes
+from emorl.files import check_output, make_directory, write_bytes
 from emorl.report.groups import QUICK, Extent
 from emorl.report.html import render
 from emorl.report.page import build_page
@@ -44,8 +45,8 @@ def report_command(
     """
     if not runs:
         raise UserError("Name at least one run: emorl report RUN... --out report.html")
-    if images is not None and images < 1:
-        raise UserError(f"--images must be at least 1, not {images}.")
+    check_options(images=images)
+    check_output(out)
     extent = replace(QUICK if quick else Extent(), dci=dci)
     extent = extent if images is None else replace(extent, images=images)
     places = [Path(run).resolve() for run in runs]

@@ -7,6 +7,7 @@ from pathlib import Path
 import tyro
 
 from emorl.cli.console import say
+from emorl.cli.numbers import check_options
 from emorl.errors import UserError
 from emorl.experiments import EXPERIMENTS
 from emorl.experiments.documents import RESULTS, illustrate, publish, read_results, render
@@ -43,13 +44,16 @@ def reproduce_command(
             date.
         docs: Only bring README and docs of the checkout in this folder up to date with its results/.
     """
-    if jobs < 1:
-        raise UserError(f"--jobs must be at least 1, not {jobs}.")
+    check_options(jobs=jobs)
+    if publish_here and scale != "cpu":
+        raise UserError(f"--publish-here is for results of --scale cpu, not of {scale}.")
     if only and name in ("all", "list"):
         raise UserError(
             "--only chooses rows of one table or figure; name it: emorl reproduce table-1 --only ..."
         )
     here = Path()
+    if publish_here:
+        read_results(here)  # is this a checkout?
     if docs:
         illustrate(here)
         changed = render(here)

@@ -15,6 +15,7 @@ from emorl.data import DATASETS, FOLDER, MOST_SCENES, DataConfig, Split, open_da
 from emorl.data.published import convert
 from emorl.data.stored import store
 from emorl.errors import UserError, check_range, check_seed, nearest
+from emorl.files import check_output
 from emorl.models import MODELS
 from emorl.plots.panels import grid, save_picture
 from emorl.plots.pictures import scene_row
@@ -37,7 +38,7 @@ def preview_command(
 
     Args:
         name: One of the data sets of `emorl list`, or folder.
-        out: The PNG to write; a file that exists is not overwritten.
+        out: The PNG to write; a file that emorl has not written is not overwritten.
         path: Of folder: where the images are.
         split: Which scenes.
         count: How many.
@@ -51,8 +52,7 @@ def preview_command(
             if name == FOLDER
             else f"--path is for one's own images (emorl data preview folder --path FOLDER), not for {name}."
         )
-    if os.path.lexists(out):
-        raise UserError(f"{out} exists already; delete it or choose another name.")
+    check_output(out)
     scenes = open_dataset(DataConfig(name, path=None if path is None else str(path), seed=seed), split)
     rows = [scene_row(scenes[index]) for index in range(min(count, len(scenes)))]
     save_picture(grid([list(chain(*rows[first : first + 4])) for first in range(0, len(rows), 4)]), out)

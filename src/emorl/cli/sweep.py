@@ -10,11 +10,12 @@ from typing import Any, Literal
 import tyro
 
 from emorl.cli.console import progress_bar, say
+from emorl.cli.numbers import check_options
 from emorl.data import Split, open_dataset
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.metrics import metric, shown_in_charts
 from emorl.evaluation.sweeps import Row, by_objects, stability, sweep
-from emorl.files import write_json
+from emorl.files import MARK, check_output, make_directory, write_json
 from emorl.plots.lines import score_chart
 from emorl.plots.style import save_chart
 from emorl.runs.run import Run
@@ -52,6 +53,12 @@ def sweep_command(
         picture: Draw them into this PNG.
         all: Print every score, not only the most important ones; the JSON file has all of them.
     """
+    check_options(slots=slots, images=images, seeds=seeds)
+    if what in ("steps", "slots"):
+        check_options(**{what: values})
+    for path in (out, picture):
+        if path is not None:
+            check_output(path)
     opened = Run.open(run)
     model, own = opened.model, opened.config.data
     scenes = open_dataset(own if data is None else replace(own, name=data, path=None), split)
@@ -76,7 +83,8 @@ def sweep_command(
                 rows = [{"value": n, "agreement": float(value)} for n, value in enumerate(found)]
     print_rows(what, rows, everything=all)
     if out is not None:
-        write_json(out, {"sweep": what, "run": run, "data": scenes.info.name, "rows": rows})
+        make_directory(out.parent)
+        write_json(out, {"software": MARK, "sweep": what, "run": run, "data": scenes.info.name, "rows": rows})
         say(f"Wrote {out}.")
     if picture is not None:
         save_chart(score_chart({"": rows}, label=what), picture)

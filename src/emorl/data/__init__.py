@@ -20,12 +20,14 @@ __all__ = [
     "DATASETS",
     "FOLDER",
     "MOST_SCENES",
+    "SPLITS",
     "DataConfig",
     "DatasetInfo",
     "SceneDataset",
     "Split",
     "info_of",
     "open_dataset",
+    "open_folder",
 ]
 
 Split = Literal["train", "test", "validation"]

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,9 @@ from emorl.experiments import EXPERIMENTS
 from emorl.experiments.results import Result, merged
 from emorl.experiments.runner import labels_of
 from emorl.experiments.tables import NOT_RUN, provenance, results_table
+from emorl.files import make_directory, read_bytes, write_bytes
 
+LARGEST_PAGE = 2**24  # bytes
 RESULTS, PICTURES = Path("results"), Path("docs") / "images"
 
 
@@ -70,16 +71,21 @@ def rendered(root: Path) -> Mapping[Path, str]:
     for place, content in sections(root).items():
         name, _, part = place.partition("#")
         path = root / name
-        pages[path] = replaced(pages.get(path) or path.read_text(encoding="utf-8"), part, content)
+        pages[path] = replaced(pages.get(path) or text_of(path), part, content)
     return pages
+
+
+def text_of(path: Path) -> str:
+    """Returns the text of a page; raises UserError if there is none."""
+    return read_bytes(path, largest=LARGEST_PAGE).decode("utf-8", errors="surrogateescape")
 
 
 def render(root: Path) -> list[Path]:
     """Brings all pages up to date. Returns those that were not."""
     pages = rendered(root)
-    old = [path for path, text in pages.items() if path.read_text(encoding="utf-8") != text]
+    old = [path for path, text in pages.items() if text_of(path) != text]
     for path in old:
-        path.write_text(pages[path], encoding="utf-8")
+        write_bytes(path, pages[path].encode("utf-8", errors="surrogateescape"))
     return old
 
 
@@ -103,7 +109,8 @@ def publish(result: Result, folder: Path, root: Path) -> None:
     if earlier is not None and labels:
         result = replace(result, rows=merged(result.rows, earlier, labels))
     result.write(root / RESULTS / f"{result.experiment}.json")
+    make_directory(root / PICTURES)
     for picture in [*folder.glob(f"{result.experiment}.png"), *folder.glob(f"{result.experiment}-*.png")]:
-        shutil.copy(picture, root / PICTURES)
+        write_bytes(root / PICTURES / picture.name, picture.read_bytes())
     illustrate(root)
     render(root)

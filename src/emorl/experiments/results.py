@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from emorl.config import read_json
 from emorl.errors import UserError
-from emorl.files import make_directory, write_json
+from emorl.files import check_output, make_directory, read_json, write_json
 from emorl.runs.config import RunConfig
 from emorl.runs.resume import FREE
 from emorl.runs.upgrade import upgrade
@@ -57,7 +58,7 @@ class Result:
                 for row in values.pop("rows")
             ]
             return Result(rows=rows, **values)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{path} is not a result of `emorl reproduce` ({error}).") from None
 
     def write(self, path: Path) -> None:
@@ -82,6 +83,18 @@ class Result:
 
     def has_provenance(self, row: Row) -> bool:
         return self.stamp_of(row).get("commit") is not None
+
+
+def check_result(path: Path) -> None:
+    """Raises UserError if to write the result `path`, and pictures named after it, would destroy something not ours.
+
+    Pictures beside a result are its own, those of versions that did not mark them too.
+    """
+    if os.path.lexists(path):
+        Result.read(path)
+        return
+    for picture in [path.with_suffix(".png"), *path.parent.glob(f"{glob.escape(path.stem)}-*.png")]:
+        check_output(picture)
 
 
 def digest(values: Any) -> str:

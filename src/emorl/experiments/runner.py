@@ -10,7 +10,7 @@ from emorl.errors import UserError, nearest
 from emorl.experiments import EXPERIMENTS
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.queue import train_missing
-from emorl.experiments.results import Result, Row, merged, run_of, stale
+from emorl.experiments.results import Result, Row, check_result, merged, run_of, stale
 from emorl.experiments.scales import ScaleName, Wanted
 from emorl.runs.provenance import stamp
 from emorl.runs.run import Run
@@ -55,12 +55,13 @@ def reproduce(
     experiment = find(name)
     if experiment.measure is None:
         raise UserError(f"{name} is a record of the past that cannot be measured again.")
+    path = folder / scale / f"{name}.json"
+    check_result(path)
     wanted = experiment.runs(scale)
     wanted = chosen(wanted, only) if only else wanted
     train_missing({one.place(folder): one.config for one in wanted}, jobs=jobs, say=say)
     trained = [Run.open(one.place(folder), label=one.label) for one in wanted]
     say(f"Measuring {name}: {experiment.title}.")
-    path = folder / scale / f"{name}.json"
     rows = measured(experiment, Job(trained, scale, files, say=say), path, name)
     result = Result(name, rows, stamp(), scale)
     if only and path.exists():

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
+from PIL.PngImagePlugin import PngInfo
 
 from emorl.errors import UserError
+from emorl.files import MARK, make_directory, write_bytes
 
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]  # (H, W, 3)
 
@@ -106,12 +108,18 @@ def stacked(pictures: Sequence[Image.Image]) -> Image.Image:
 
 
 def save_picture(picture: Image.Image, path: Path) -> None:
-    """Writes an image file, and the folder it belongs in."""
+    """Writes an image file, at once or not at all, and the folder it belongs in. The file has MARK, if it can."""
+    kind = Image.registered_extensions().get(path.suffix.lower(), path.suffix)
+    text, buffer = PngInfo(), io.BytesIO()
+    text.add_text("Software", MARK)
+    options: dict[str, Any] = {"pnginfo": text} if kind == "PNG" else {"comment": MARK.encode()}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        picture.save(path)
-    except (OSError, ValueError) as error:  # ValueError: a suffix that names no image format
-        raise UserError(f"Cannot write {path}: {getattr(error, 'strerror', None) or error}.") from None
+        picture.save(buffer, kind, **options)
+    except (OSError, ValueError, KeyError) as error:  # KeyError: a suffix that names no image format
+        problem = f"{path.suffix!r} is no kind of image" if isinstance(error, KeyError) else str(error)
+        raise UserError(f"Cannot write {path}: {problem}.") from None
+    make_directory(path.parent)
+    write_bytes(path, buffer.getvalue())
 
 
 def as_gif(frames: Sequence[Image.Image]) -> bytes:
@@ -126,7 +134,9 @@ def as_gif(frames: Sequence[Image.Image]) -> bytes:
         still.append(indexed)
     buffer = io.BytesIO()
     options: Any = {"transparency": CLEAR} if frames[0].mode == "RGBA" else {}
-    still[0].save(buffer, "GIF", save_all=True, append_images=still[1:], duration=FRAME, loop=0, **options)
+    still[0].save(
+        buffer, "GIF", save_all=True, append_images=still[1:], duration=FRAME, loop=0, comment=MARK, **options
+    )
     return buffer.getvalue()
 
 

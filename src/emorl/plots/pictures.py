@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from emorl.evaluation.evaluate import Scores
 from emorl.evaluation.inference import decompose_scene, infer
 from emorl.evaluation.latents import Edit, slots_of, swept
 from emorl.evaluation.metrics import METRICS
+from emorl.files import MARK, write_bytes
 from emorl.models.base import Model
 from emorl.plots.panels import Panels, Pixels, grid, palette, save_picture
 from emorl.probability import scene_seeds
@@ -98,7 +101,11 @@ def save_decomposition(path: Path, image: Tensor, d: Decomposition, b: int = 0) 
     arrays = {"masks": d.masks[b], "components": d.components[b], "slots": d.slots[b]}
     arrays |= {"image": d.image[b], "segmentation": d.segmentation[b]}
     numbers: dict[str, Any] = {name: t.cpu().numpy() for name, t in arrays.items()}
-    np.savez_compressed(path.with_name(path.name + ".npz"), **numbers)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **numbers)
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.comment = MARK.encode()
+    write_bytes(path.with_name(path.name + ".npz"), buffer.getvalue())
 
 
 # Inference step by step, as in the paper's Figure 6: what each layer and refinement believes, and where it looks.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 from emorl.errors import UserError
+from emorl.files import MARK, cause, make_directory, write_bytes
 
 P = ParamSpec("P")
 Chart = Any  # matplotlib.figure.Figure
@@ -91,13 +92,16 @@ def without_font_warnings() -> Iterator[None]:
 
 
 def save_chart(chart: Chart, path: Path) -> None:
-    """Writes PNG, SVG or PDF, as the name says."""
+    """Writes PNG, SVG or PDF, as the name says, at once or not at all. The file has MARK, if it can."""
+    kind, buffer = path.suffix.lower().removeprefix("."), io.BytesIO()
+    place = {"png": "Software", "svg": "Creator", "pdf": "Creator"}.get(kind)  # where MARK stands
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with without_font_warnings():
-            chart.savefig(path)
+            chart.savefig(buffer, format=kind or "png", metadata={place: MARK} if place else None)
     except (OSError, ValueError) as error:  # ValueError: a suffix that names no format
-        raise UserError(f"Cannot write {path}: {getattr(error, 'strerror', None) or error}.") from None
+        raise UserError(f"Cannot write {path}: {cause(error)}.") from None
+    make_directory(path.parent)
+    write_bytes(path, buffer.getvalue())
 
 
 def svg_of(chart: Chart) -> str:

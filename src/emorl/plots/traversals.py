@@ -26,6 +26,15 @@ class Traversal:
     pictures: Tensor  # (dimensions, values, 3, H, W)
 
 
+def check_place(found: Decomposition, slot: int | None, dims: Sequence[int]) -> None:
+    """Raises UserError for a slot or a dimension that `found` does not have."""
+    K, D = found.slots.shape[1:]
+    if slot is not None and not 0 <= slot < K:
+        raise UserError(f"There is no slot {slot}: this model's slots are 0 to {K - 1}.")
+    if unknown := [d for d in dims if not 0 <= d < D]:
+        raise UserError(f"There is no dimension {unknown[0]}: a slot's dimensions are 0 to {D - 1}.")
+
+
 @torch.no_grad()
 def traverse(
     model: Model,
@@ -37,12 +46,8 @@ def traverse(
     values: int = 9,
 ) -> Traversal:
     """Moves each of `dims` of one slot of `found`, a decomposition of one image, through its range (2, D)."""
-    K, D = found.slots.shape[1:]
+    check_place(found, slot, dims)
     slot = most_salient(found) if slot is None else slot
-    if not 0 <= slot < K:
-        raise UserError(f"There is no slot {slot}: this model's slots are 0 to {K - 1}.")
-    if unknown := [d for d in dims if not 0 <= d < D]:
-        raise UserError(f"There is no dimension {unknown[0]}: a slot's dimensions are 0 to {D - 1}.")
     if not dims:
         raise UserError("Name at least one dimension to go through: --dims 3 7")
     share = torch.linspace(0, 1, values)[:, None]

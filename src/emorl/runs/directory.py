@@ -20,11 +20,12 @@ METRICS_FILE = "metrics.jsonl"  # what training measured, a line every few steps
 CHECKPOINT = "checkpoint.pt"  # everything --resume needs
 PREVIOUS = "checkpoint.previous.pt"  # the one before, in case the last one is damaged
 WEIGHTS = "weights.safetensors"  # the trained model
+PICTURES = "pictures.json"  # of a run on a folder of pictures: their names, by split
 SCORES = "scores.json"  # of `emorl evaluate`
 LOCK = ".lock"  # holds the id of the process that trains; gone after an orderly end
 
 # What a training writes besides CONFIG. A folder with one of these and no CONFIG holds something else.
-OURS = (HISTORY, ENVIRONMENT, METRICS_FILE, CHECKPOINT, PREVIOUS, WEIGHTS)
+OURS = (HISTORY, ENVIRONMENT, PICTURES, METRICS_FILE, CHECKPOINT, PREVIOUS, WEIGHTS)
 
 LARGEST_LOG = 2**30  # bytes of metrics.jsonl; a line for each of a million steps has less
 

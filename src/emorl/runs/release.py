@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
-from emorl.errors import UserError
+from emorl.errors import UserError, nearest
 from emorl.evaluation.evaluate import evaluate
-from emorl.files import make_directory, write_bytes, write_json
+from emorl.files import check_output, is_same_file, make_directory, read_json, write_bytes, write_json
+from emorl.runs.presets import PRESETS
 from emorl.runs.run import FOLDER, Run, checksum
 
 
 def release(run: Run, name: str, preset: str, *, folder: Path = FOLDER) -> dict[str, Any]:
     """Copies the weights of `run`, which `preset` has trained, to `folder`/`name`. Returns the card."""
-    if not run.is_finished:
-        raise UserError(f"{run.name} is not trained to the end.")
-    scenes, config = run.scenes("test"), run.config
+    if run.directory is None or not run.is_finished:
+        raise UserError(f"{run.name} is not a run directory that is trained to the end.")
+    if preset not in PRESETS:
+        raise UserError(f"There is no preset {preset!r}{nearest(preset, PRESETS)}")
     weights = folder / f"{name}.safetensors"
-    make_directory(weights.parent)
-    write_bytes(weights, run.weights.read_bytes())
+    check_place(weights, name, run)
+    scenes, config = run.scenes("test"), run.config
     card = {
         "name": name,
         "preset": preset,
@@ -27,13 +30,38 @@ def release(run: Run, name: str, preset: str, *, folder: Path = FOLDER) -> dict[
         "seed": run.seed,
         "steps": config.train.steps,
         "cpu_minutes": round(run.cpu_minutes or 0.0, 1),
-        "wall_clock_minutes": round(run.metrics[-1]["seconds"] / 60, 1),
+        "wall_clock_minutes": round((run.metrics[-1].get("seconds") or 0.0) / 60, 1),
         "environment": run.environment,
         "scores": evaluate(run.model, scenes).summary(),
         "scores_without_refinement": evaluate(run.model, scenes, num_steps=0).summary(),
         "scores_of_four_tries": evaluate(run.model, scenes, tries=4).summary(),
-        "sha256": checksum(weights),
+        "sha256": checksum(run.weights),
         "config": config.to_dict(),
     }
-    write_json(weights.with_suffix(".json"), card)
+    make_directory(weights.parent)
+    write_bytes(weights, run.weights.read_bytes())
+    write_json(card_beside(weights), card)
     return card
+
+
+def card_beside(weights: Path) -> Path:
+    """Returns where the card of released weights stands."""
+    return weights.with_name(weights.name.removesuffix(".safetensors") + ".json")
+
+
+def check_place(weights: Path, name: str, run: Run) -> None:
+    """Raises UserError for a `name` outside the folder, and for one whose files are not an earlier release."""
+    parts = name.split("/")
+    if not all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", part) for part in parts):
+        raise UserError(
+            f"Weights are named model/data set, in letters, digits, '.', '_' and '-', not {name!r}."
+        )
+    card = card_beside(weights)
+    if card.exists() and {"sha256", "config"} <= read_json(card).keys():
+        if is_same_file(weights, run.weights):
+            raise UserError(
+                f"{weights} is one of the inputs, which are never overwritten: choose another name."
+            )
+        return
+    for path in (weights, card):
+        check_output(path, inputs=[run.weights])

@@ -23,6 +23,7 @@ from emorl.runs.directory import (
     WEIGHTS,
     append_history,
 )
+from emorl.runs.pictures import remember_pictures, warn_of_changes
 from emorl.runs.provenance import stamp
 from emorl.schedules import Schedule
 
@@ -66,6 +67,7 @@ def prepare(run: RunConfig, directory: Path, *, resume: bool) -> dict[str, Any] 
     changes = check_same(before, run, path, done=done)
     if STEPS in changes:
         write_json(path, before.with_steps(run.train.steps).to_dict())
+    warn_of_changes(directory, run.data)
     record(directory, "resume", step=done, changes=changes)
     return checkpoint
 
@@ -73,6 +75,7 @@ def prepare(run: RunConfig, directory: Path, *, resume: bool) -> dict[str, Any] 
 def begin(run: RunConfig, directory: Path) -> None:
     """Writes what a run begins with."""
     write_json(directory / CONFIG, run.to_dict())
+    remember_pictures(directory, run.data)
     record(directory, "start", step=0, changes={})
 
 

@@ -21,8 +21,16 @@ from emorl.models.base import Model
 from emorl.runs.checkpoint import build_model, read_weights
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CONFIG, ENVIRONMENT, SCORES, WEIGHTS, read_metrics
+from emorl.runs.pictures import warn_of_changes
 
 FOLDER = Path(__file__).parent / "weights"
+CARD: dict[str, Any] = {  # what a card must have, and of which type
+    "config": dict,
+    "scores": dict,
+    "sha256": str,
+    "environment": dict,
+    "cpu_minutes": int | float,
+}
 
 Metrics = list[dict[str, Any]]  # the lines of metrics.jsonl: numbers, or None for one that was not finite
 
@@ -120,7 +128,9 @@ class Run:
         return seconds[-1] / 60 if seconds else None
 
     def scenes(self, split: Split) -> SceneDataset:
-        """The scenes of one split of the data it was trained on."""
+        """The scenes of one split of the data it was trained on; warns if a folder of pictures has changed since."""
+        if self.directory is not None:
+            warn_of_changes(self.directory, self.config.data)
         return open_dataset(self.config.data, split)
 
 
@@ -135,8 +145,15 @@ def released() -> list[str]:
 
 
 def card_of(name: str) -> dict[str, Any]:
-    """Returns what is known of released weights."""
-    return read_json(FOLDER / f"{name}.json")
+    """Returns what is known of released weights. Raises UserError if the file is not such a card."""
+    path = FOLDER / f"{name}.json"
+    card = read_json(path)
+    for key, kind in CARD.items():
+        if not isinstance(card.get(key), kind):
+            raise UserError(f"{path} is no card of released weights: its {key!r} is missing or wrong.")
+    if not isinstance(card["scores"].get("ari"), int | float):
+        raise UserError(f"{path} is no card of released weights: its scores have no ARI.")
+    return card
 
 
 def checksum(path: Path) -> str:

@@ -102,11 +102,18 @@ WEIGHT_NAMES: dict[str, str | None] = {"kl_ramp.": None}
 
 
 def upgrade(config: Mapping[str, Any]) -> Values:
-    """Returns the settings of a run of any version as today's. Nothing is checked: RunConfig.from_dict does that."""
+    """Returns the settings of a run of any version as today's. Nothing is checked: RunConfig.from_dict does that.
+
+    Settings that make no sense in any version stay as they are.
+    """
     values = {name: dict(group) if isinstance(group, Mapping) else group for name, group in config.items()}
-    if all(isinstance(group, dict) for group in values.values()):
+    if not all(isinstance(group, dict) for group in values.values()):
+        return values
+    try:
         for change in CONFIG_CHANGES:
             change(values)
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
+        return dict(config)
     return values
 
 

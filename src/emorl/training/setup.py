@@ -21,6 +21,7 @@ from emorl.runs.checkpoint import load_checkpoint, load_weights, shape_of_model
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CHECKPOINT, NotResumable
 from emorl.runs.lock import Lock, locked
+from emorl.runs.pictures import check_pictures
 from emorl.runs.resume import prepare
 from emorl.training.curriculum import Curriculum
 from emorl.training.distributed import PeerLost
@@ -69,6 +70,8 @@ def open_directory(
         if fabric.is_global_zero:
             try:
                 check(run)
+                if not resume:
+                    check_pictures(run.data)
                 make_directory(directory)
                 lock = stack.enter_context(locked(directory))
                 checkpoint = prepare(run, directory, resume=resume)

@@ -1,0 +1,35 @@
+"""What numbers the options of commands may be: wrong ones are refused before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emorl.errors import LARGEST_SEED, check_range
+
+# Option -> least and most. What is beyond the most would not fit into any memory, or not end within a life.
+LIMITS = {
+    "slots": (1, 1000),
+    "steps": (0, 1000),
+    "tries": (1, 1000),
+    "seeds": (1, 10_000),
+    "seed": (0, LARGEST_SEED),
+    "images": (1, 10**9),
+    "scenes": (1, 10**9),
+    "slot": (0, 999),
+    "dims": (0, 10**6),
+    "jobs": (1, 1000),
+    "repeats": (1, 10_000),
+    "threads": (1, 1000),
+    "sizes": (5, 4096),
+    "batch_sizes": (1, 10_000),
+}
+
+
+def check_options(**given: int | Sequence[int] | None) -> None:
+    """Raises UserError for the first number that its option cannot have; None stands for an option left out."""
+    for name, value in given.items():
+        for one in [value] if isinstance(value, int) else value or ():
+            check_range(f"--{name.replace('_', '-')}", one, *LIMITS[name])
+    seed, seeds = given.get("seed"), given.get("seeds")
+    if isinstance(seed, int) and isinstance(seeds, int):
+        check_range("--seed", seed, 0, LARGEST_SEED - seeds + 1)

@@ -1,0 +1,78 @@
+"""A run on a folder of pictures remembers their names, and says when the folder has changed since."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+from emorl.data import FOLDER, SPLITS, DataConfig, open_folder
+from emorl.data.folder import damaged_pictures
+from emorl.errors import UserError
+from emorl.files import read_json, write_json
+from emorl.runs.directory import PICTURES
+
+Names = dict[str, str]  # of each picture -> the split that it is in
+NAMED = 3  # pictures of a kind in a message
+
+
+def check_pictures(data: DataConfig) -> None:
+    """Raises UserError naming the pictures of a folder that cannot be read; other data is not looked at."""
+    if data.name != FOLDER or data.path is None:
+        return
+    if bad := damaged_pictures(Path(data.path)):
+        told = "; ".join(f"{name} ({reason})" for name, reason in bad[:NAMED])
+        more = f"; and {len(bad) - NAMED} others" if len(bad) > NAMED else ""
+        raise UserError(f"Repair or remove what cannot be used in {data.path}: {told}{more}.")
+
+
+def remember_pictures(directory: Path, data: DataConfig) -> None:
+    """Writes which pictures are in which split, if the data is a folder of them."""
+    if data.name == FOLDER:
+        found = names_in(data)
+        splits: dict[str, list[str]] = {split: [] for split in SPLITS}
+        for name, split in found.items():
+            splits[split].append(name)
+        write_json(directory / PICTURES, splits)
+
+
+def warn_of_changes(directory: Path, data: DataConfig) -> None:
+    """Warns in one line if pictures were added, removed or moved since the run began; older runs do not know."""
+    path = directory / PICTURES
+    if data.name != FOLDER or not path.exists():
+        return
+    before, now = remembered(path), names_in(data)
+    changes = [
+        told("added", now.keys() - before.keys()),
+        told("removed", before.keys() - now.keys()),
+        told("in another split", (name for name in before.keys() & now.keys() if before[name] != now[name])),
+    ]
+    if any(changes):
+        warnings.warn(
+            f"The pictures in {data.path} are not those that {directory} began with: "
+            f"{'; '.join(filter(None, changes))}.",
+            stacklevel=2,
+        )
+
+
+def names_in(data: DataConfig) -> Names:
+    """Returns the pictures that are in the folder now."""
+    scenes = open_folder(data)
+    splits = [split for split, size in scenes.sizes.items() for _ in range(size)]
+    return dict(zip(scenes.names, splits, strict=True))
+
+
+def remembered(path: Path) -> Names:
+    """Returns the pictures that were in the folder then. Raises UserError if the file is damaged."""
+    values = read_json(path)
+    names = [(name, split) for split, found in values.items() if isinstance(found, list) for name in found]
+    if set(values) != set(SPLITS) or not names or not all(isinstance(name, str) for name, _ in names):
+        raise UserError(f"{path} is damaged: it does not list the pictures of each split. Delete it.")
+    return dict(names)
+
+
+def told(what: str, names: Iterable[str]) -> str:
+    """Returns "2 added (a.png, b.png)", or nothing if there are none."""
+    found = sorted(names)
+    more = ", ..." if len(found) > NAMED else ""
+    return f"{len(found)} {what} ({', '.join(found[:NAMED])}{more})" if found else ""

@@ -1,0 +1,253 @@
+"""No command overwrites a file that it did not write itself, and inputs least of all; its own it replaces."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from emorl.cli import main
+from emorl.errors import UserError
+from emorl.experiments.results import Result, Row
+from emorl.files import MARK, check_output, is_ours
+from emorl.plots.lines import score_chart
+from emorl.plots.panels import as_gif, save_picture
+from emorl.plots.style import save_chart
+from emorl.training.trainer import train
+from tiny import TINY, tiny
+
+PHOTO = Image.fromarray(np.random.default_rng(0).integers(0, 256, (35, 35, 3), dtype=np.uint8))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("runs") / "run"
+    train(tiny(steps=2, evaluate_images=1, log_every=1), directory)
+    return directory
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Runs a command that must fail with one line, which is returned."""
+    with pytest.raises(SystemExit) as stopped:
+        main([str(word) for word in arguments])
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("emorl: ")
+    assert said.count("\n") == 1
+    return said
+
+
+def test_decompose_leaves_its_inputs_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photo = Path("photos/a.png")
+    photo.parent.mkdir()
+    PHOTO.save(photo)
+    before = photo.read_bytes()
+    assert "one of the inputs" in refused(capsys, "decompose", run, photo, "--out", "photos")
+    Path("linked").mkdir()
+    os.link(photo, "linked/a.png")
+    assert "one of the inputs" in refused(capsys, "decompose", run, photo, "--out", "linked")
+    assert photo.read_bytes() == before
+    assert sorted(path.name for path in photo.parent.iterdir()) == ["a.png"]
+    PHOTO.save("photos/b.png")
+    Path("photos/a.png").rename("a.png")
+    PHOTO.save("photos/a.png")  # not an input now, but not ours either
+    assert "was not written by emorl" in refused(capsys, "decompose", run, "a.png", "--out", "photos")
+
+
+def test_results_of_ours_are_inputs_too(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    PHOTO.save("a.png")
+    Path("marked").mkdir()
+    save_picture(PHOTO, Path("marked/a.png"))
+    assert is_ours(Path("marked/a.png"))
+    assert "one of the inputs" in refused(capsys, "decompose", run, "marked/a.png", "--out", "marked")
+
+
+def test_a_command_may_be_repeated(run: Path) -> None:
+    PHOTO.save("a.png")
+    for _ in range(2):
+        main(["decompose", str(run), "a.png", "--out", "parts"])
+    assert sorted(path.name for path in Path("parts").iterdir()) == ["a.npz", "a.png"]
+    assert sorted(np.load("parts/a.npz")) == ["components", "image", "masks", "segmentation", "slots"]
+    for _ in range(2):
+        main(["data", "preview", "tetrominoes", "--count", "1", "--out", "p.png"])
+        options = ["--images", "1", "--values", "0", "1"]
+        main(["sweep", "steps", str(run), *options, "--out", "deep/s.json", "--picture", "s.png"])
+        main(["evaluate", str(run), "--images", "1", "--picture", "e.png"])
+
+
+def test_names_never_collide(run: Path) -> None:
+    photos = ["a/1.png", "b/1.png", "c/1-1.png", "d/1.jpg", "e/1-1.png"]
+    for name in photos:
+        Path(name).parent.mkdir()
+        PHOTO.save(name)
+    main(["decompose", str(run), *photos, "--out", "parts"])
+    found = sorted(path.stem for path in Path("parts").glob("*.png"))
+    assert found == sorted(["1", "1-1", "1-1-1", "1-2", "1-1-2"])
+    assert len(list(Path("parts").glob("*.npz"))) == 5
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["figure", "curves", "RUN", "--out", "FILE.png"],
+        ["figure", "posteriors", "RUN", "--out", "FILE.png"],
+        ["report", "RUN", "--quick", "--images", "1", "--out", "FILE.html"],
+        ["sweep", "steps", "RUN", "--images", "1", "--out", "FILE.json"],
+        ["sweep", "steps", "RUN", "--images", "1", "--out", "run/config.json"],
+        ["sweep", "steps", "RUN", "--images", "1", "--picture", "FILE.png"],
+        ["evaluate", "RUN", "--images", "1", "--picture", "FILE.png"],
+        ["data", "preview", "tetrominoes", "--out", "FILE.png"],
+        ["release", "RUN", "FILE", "--preset", TINY, "--folder", "."],
+        ["bench", TINY, "--quick", "--out", "folder"],
+        ["bench", TINY, "--quick", "--out", "pictures"],
+        ["reproduce", "table-1", "--scale", "tiny", "--out", "."],
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_what_others_wrote_stays(
+    arguments: list[str], run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"FILE.{suffix}" for suffix in ("png", "html", "json", "safetensors")]
+    names += ["folder/bench.json", "pictures/bench.png", "tiny/table-1.json"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('{"mine": 1}')
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    refused(capsys, *(str(run) if word == "RUN" else word for word in arguments))
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_charts_are_marked(suffix: str, tmp_path: Path) -> None:
+    rows = [{"value": n, "ari": 0.5, "ari_error": 0.1} for n in range(2)]
+    save_chart(score_chart({"": rows}, label="steps"), tmp_path / f"x.{suffix}")
+    check_output(tmp_path / f"x.{suffix}")
+    assert is_ours(tmp_path / f"x.{suffix}")
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "gif"])
+def test_pictures_are_marked(suffix: str, tmp_path: Path) -> None:
+    save_picture(PHOTO, tmp_path / f"x.{suffix}")
+    assert is_ours(tmp_path / f"x.{suffix}")
+    with Image.open(tmp_path / f"x.{suffix}") as image:
+        assert image.size == PHOTO.size
+
+
+def test_what_is_ours(tmp_path: Path) -> None:
+    (tmp_path / "x.gif").write_bytes(as_gif([PHOTO, PHOTO]))
+    (tmp_path / "long").write_bytes(bytes(10**6) + MARK.encode())
+    (tmp_path / "within").write_bytes(bytes(10**6) + MARK.encode() + bytes(10**6))
+    (tmp_path / "dangling").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    assert is_ours(tmp_path / "x.gif")
+    assert is_ours(tmp_path / "long")
+    for name in ("within", "dangling", "pipe"):
+        with pytest.raises(UserError, match="was not written by emorl"):
+            check_output(tmp_path / name)
+    check_output(tmp_path / "absent")
+    with pytest.raises(UserError, match="is a folder"):
+        check_output(tmp_path)
+
+
+def test_results_may_be_measured_again(tmp_path: Path) -> None:
+    from emorl.experiments.results import check_result
+
+    result = Result("x", [Row("a", {})])
+    Image.new("RGB", (2, 2)).save(tmp_path / "x.png")
+    with pytest.raises(UserError, match=r"x\.png was not written"):
+        check_result(tmp_path / "x.json")
+    result.write(tmp_path / "x.json")
+    check_result(tmp_path / "x.json")  # pictures beside a result are its own
+
+
+def test_releases_stay_in_their_folder(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("../x", "/x", "a//b", "a/.b", "", "a\nb"):
+        assert "are named" in refused(capsys, "release", run, name, "--preset", TINY, "--folder", "f")
+    for _ in range(2):
+        main(["release", str(run), "a/v1.0", "--preset", TINY, "--folder", "f"])
+    assert json.loads(Path("f/a/v1.0.json").read_text())["name"] == "a/v1.0"
+
+
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Makes every file system read-only."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    def begin() -> None:
+        monkeypatch.setattr("emorl.files.open", refuse, raising=False)
+        for name in ("mkdir", "replace", "unlink", "rename"):
+            monkeypatch.setattr(os, name, refuse)
+
+    return begin
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report", "RUN", "--quick", "--images", "1", "--out", "r.html"],
+        ["figure", "curves", "RUN", "--out", "c.png"],
+        ["figure", "posteriors", "RUN", "--out", "c.gif"],
+        ["data", "store", "tetrominoes", "--count", "2", "--workers", "1", "--out", "s"],
+        ["sweep", "steps", "RUN", "--images", "1", "--values", "0", "--out", "s.json"],
+        ["decompose", "RUN", "a.png", "--out", "parts"],
+        ["release", "RUN", "a/b", "--preset", TINY, "--folder", "f"],
+        ["train", TINY, "--out", "new"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_read_only_places_are_one_line(
+    arguments: list[str], run: Path, read_only: Callable[[], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    PHOTO.save("a.png")
+    read_only()
+    with pytest.raises(SystemExit) as stopped:
+        main([str(run) if word == "RUN" else word for word in arguments])
+    assert stopped.value.code == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("emorl: ")]
+    assert len(lines) == 1
+    assert "Read-only file system" in lines[0]
+
+
+@pytest.mark.filterwarnings("always")
+def test_scores_are_printed_where_nothing_can_be_written(
+    run: Path, read_only: Callable[[], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    read_only()
+    main(["evaluate", str(run), "--images", "1", "--json"])
+    told = capsys.readouterr()
+    assert "ari" in json.loads(told.out)
+    assert told.err.startswith("emorl: Cannot write")
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(run), "--images", "1", "--json", "--picture", "p.png"])
+    told = capsys.readouterr()
+    assert "ari" in json.loads(told.out)
+    assert told.err.count("emorl: Cannot write") == 2
+
+
+def test_a_full_disk_leaves_the_last_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_picture(PHOTO, tmp_path / "x.png")
+    before = (tmp_path / "x.png").read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match="No space left"):
+        save_picture(Image.new("RGB", (9, 9)), tmp_path / "x.png")
+    assert (tmp_path / "x.png").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["x.png"]

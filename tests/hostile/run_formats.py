@@ -1,0 +1,208 @@
+"""The files of a run, as formats.py has those of data: settings, weights, checkpoints, logs, scores."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import warnings
+import zipfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import safetensors.torch
+import torch
+from card_formats import CARD, IMAGE, edited
+from corpus import Format, Make
+
+from emorl.models import build
+from emorl.runs.checkpoint import load_checkpoint, shape_of_model
+from emorl.runs.config import RunConfig
+from emorl.runs.directory import (
+    CHECKPOINT,
+    CONFIG,
+    HISTORY,
+    METRICS_FILE,
+    SCORES,
+    WEIGHTS,
+    read_history,
+    read_metrics,
+)
+from emorl.runs.run import Run
+from emorl.training.curriculum import Curriculum
+from emorl.training.optimizer import build_optimizer
+from emorl.training.setup import restore
+from emorl.training.trainer import train
+from tiny import tiny
+
+SCORED = {"split": "test", "ari": 0.5, "images": 3, "per_image": {"ari": [[0.4, 0.5, 0.6]]}}
+
+
+@cache
+def good() -> dict[str, bytes]:
+    """The files of a run of two steps, by name."""
+    with TemporaryDirectory() as folder:
+        directory = Path(folder) / "run"
+        train(tiny(steps=2, evaluate_images=1, log_every=1), directory)
+        found = {path.name: path.read_bytes() for path in directory.iterdir()}
+    return found | {SCORES: json.dumps(SCORED).encode()}
+
+
+def file_of(name: str, change: Callable[[bytes], bytes] = lambda content: content) -> Make:
+    """Makes a run directory whose file `name` is changed; only that file is damaged further."""
+
+    def make(folder: Path) -> Path:
+        directory = folder / "run"
+        directory.mkdir()
+        for own in (CONFIG, WEIGHTS, CHECKPOINT, METRICS_FILE, HISTORY, SCORES):
+            (directory / own).write_bytes(change(good()[own]) if own == name else good()[own])
+        return directory / name
+
+    return make
+
+
+def read_config(path: Path) -> None:
+    config = RunConfig.read(path)
+    assert RunConfig.from_dict(config.to_dict()) == config
+    shape_of_model(config.model)
+
+
+CONFIGS: dict[str, Callable[[bytes], bytes]] = {
+    "no model": edited(lambda run: run.update(model=None)),
+    "kind is a list": edited(lambda run: run["model"].update(kind=[])),
+    "encoder is a number": edited(lambda run: run["model"].update(encoder=3)),
+    "data is text": edited(lambda run: run.update(data="tetrominoes")),
+    "huge layers": edited(lambda run: run["model"]["decoder"].update(channels=[2**62])),
+    "huge image": edited(lambda run: run["model"].update(image_size=2**62)),
+    "nested": lambda content: b'{"model": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "old rate is text": edited(lambda run: run["train"].update(warm_up=1, learning_rate="x")),
+    "old rate is huge": lambda content: (
+        b'{"model": {"kind": "iodine"}, "train": {"warm_up": 9, "learning_rate": 1' + b"0" * 400 + b"}}"
+    ),
+    "old curriculum": edited(lambda run: run["train"].update(curriculum=[1, [2]])),
+    "NaN": edited(lambda run: run["train"].update(max_grad_norm=math.nan)),
+    "long number": lambda content: b'{"train": {"seed": ' + b"9" * 10_000 + b"}}",
+}
+
+
+def read_model(path: Path) -> None:
+    model = Run.open(path.parent).model
+    assert model.decompose(IMAGE, seed=0).image.isfinite().all()
+
+
+def tensors(edit: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[bytes], bytes]:
+    """Returns what does `edit` to the tensors of a file of weights."""
+
+    def change(content: bytes) -> bytes:
+        found = safetensors.torch.load(content)
+        edit(found)
+        return safetensors.torch.save(found)
+
+    return change
+
+
+TENSORS: dict[str, Callable[[bytes], bytes]] = {
+    "not finite": tensors(lambda found: found.update({name: t * math.nan for name, t in found.items()})),
+    "of 64 bits": tensors(lambda found: found.update({name: t.double() for name, t in found.items()})),
+    "one too many": tensors(lambda found: found.update(extra=torch.zeros(1))),
+    "one too few": tensors(lambda found: found.popitem()),
+    "transposed": tensors(
+        lambda found: found.update({name: t.mT.contiguous() for name, t in found.items() if t.ndim == 2})
+    ),
+    "none": tensors(lambda found: found.clear()),
+    "header of 2**63 bytes": lambda content: (2**63 - 1).to_bytes(8, "little") + content[8:],
+}
+
+
+def read_state(path: Path) -> None:
+    config = tiny(steps=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it is damaged
+        checkpoint = load_checkpoint(path.parent)
+    if checkpoint is None:  # as in a directory that has none yet
+        return
+    model = build(config.model)
+    curriculum = Curriculum(config.train.num_steps, config.train.drop_below, config.train.steps)
+    progress = restore(checkpoint, model, build_optimizer(model, config.train), curriculum, path.parent)
+    assert progress.step >= 0
+    assert all(tensor.isfinite().all() for tensor in model.state_dict().values())
+
+
+def state(edit: Callable[[dict[str, Any]], object]) -> Callable[[bytes], bytes]:
+    """Returns what does `edit` to a checkpoint."""
+
+    def change(content: bytes) -> bytes:
+        found, buffer = torch.load(io.BytesIO(content), weights_only=True), io.BytesIO()
+        edit(found)
+        torch.save(found, buffer)
+        return buffer.getvalue()
+
+    return change
+
+
+def deflated(content: bytes) -> bytes:
+    """A small archive that becomes 500 MB."""
+    buffer = io.BytesIO()
+    with (
+        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x/data.pkl", "w") as file,
+    ):
+        for _ in range(50):
+            file.write(bytes(10**7))
+    return buffer.getvalue()
+
+
+STATES: dict[str, Callable[[bytes], bytes]] = {
+    "nothing": state(lambda found: found.clear()),
+    "no optimiser": state(lambda found: found.pop("optimizer")),
+    "no weights": state(lambda found: found["model"].clear()),
+    "weights are text": state(lambda found: found["model"].update(dict.fromkeys(found["model"], "x"))),
+    "step is huge": state(lambda found: found["progress"].update(step=10**12)),
+    "step is text": state(lambda found: found["progress"].update(step="x")),
+    "time is not finite": state(lambda found: found["progress"].update(seconds=math.nan)),
+    "curriculum of others": state(lambda found: found["curriculum"].update(x=[1, {}])),
+    "bomb": deflated,
+}
+
+
+def read_log(path: Path) -> None:
+    run = Run.open(path.parent)
+    assert all(record["step"] >= 0 for record in read_metrics(path.parent))
+    assert run.steps_done >= 0
+    assert run.cpu_minutes is None or isinstance(run.cpu_minutes, float)
+    assert run.is_finished in (True, False)
+
+
+def read_events(path: Path) -> None:
+    assert all("event" in record for record in read_history(path.parent))
+
+
+def read_scores(path: Path) -> None:
+    assert isinstance(Run.open(path.parent).scores, dict)
+
+
+LINES: dict[str, Callable[[bytes], bytes]] = {
+    "text": lambda content: content + b'{"step": "x"}\n',
+    "list": lambda content: content + b"[1]\n",
+    "huge step": lambda content: content + b'{"step": 1e999}\n',
+    "nested": lambda content: content + b"[" * 100_000 + b"\n",
+    "not UTF-8": lambda content: content + b'{"step": 1, "\xff": 2}\n',
+}
+
+
+def form(name: str, read: Callable[[Path], object], own: dict[str, Callable[[bytes], bytes]]) -> Format:
+    return Format(file_of(name), read, {what: file_of(name, change) for what, change in own.items()})
+
+
+RUN_FORMATS: dict[str, Format] = {
+    "config": form(CONFIG, read_config, CONFIGS),
+    "weights": form(WEIGHTS, read_model, TENSORS),
+    "checkpoint": form(CHECKPOINT, read_state, STATES),
+    "metrics": form(METRICS_FILE, read_log, LINES),
+    "history": form(HISTORY, read_events, LINES),
+    "scores": form(SCORES, read_scores, {"list": lambda content: b"[]"}),
+    "card": CARD,
+}
