@@ -91,7 +91,9 @@ def test_a_directory_that_is_replaced_while_training(
     assert second.returncode == 0, second.stderr
     _, said = first.communicate(timeout=60)
     assert first.returncode == 2
-    assert "was deleted or replaced while this training ran" in said
+    # The second is what the system says if it happens in the middle of a save.
+    assert "was deleted or replaced while this training ran" in said or "No such file or directory" in said
+    assert said.count("emorl: ") == 1
     assert "Traceback" not in said
     assert emorl("train", TINY, "--out", "alone", *other).returncode == 0
     assert_same(out, tmp_path / "alone")
