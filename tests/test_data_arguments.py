@@ -33,7 +33,7 @@ WRONG = {
     "data preview tetrominoes --out o.png --seed 99999999999999999999999": "--seed must be at most",
     "data preview tetrominoes --out o.png --path there": "--path is for one's own images",
     "data preview tetromino --out o.png": "did you mean 'tetrominoes'",
-    "data preview tetrominoes --out there/a.png": "a.png exists already",
+    "data preview tetrominoes --out there/a.png": "a.png was not written by emorl",
     "data preview tetrominoes --count 1 --out o.xyz": "Cannot write o.xyz",
     "data preview folder --out o.png": "emorl data preview folder --path FOLDER",
     "data preview folder --path none --out o.png": "none is not a folder of images",

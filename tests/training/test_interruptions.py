@@ -51,7 +51,9 @@ def test_a_killed_run_resumes_bit_for_bit(
 
 
 @pytest.mark.slow
-def test_twenty_kills_at_random_moments(tmp_path: Path, start_emorl: Start, emorl: Callable) -> None:
+def test_twenty_kills_at_random_moments(
+    tmp_path: Path, start_emorl: Start, emorl: Callable[..., CompletedProcess[str]]
+) -> None:
     """Whenever they come: while it starts, computes, logs, scores or saves."""
     out, moments = tmp_path / "killed", random.Random(0)
     options = ["--train.checkpoint-every", 1, "--train.log-every", 1, "--train.evaluate-every", 3]
@@ -80,7 +82,7 @@ def test_twenty_kills_at_random_moments(tmp_path: Path, start_emorl: Start, emor
 
 @pytest.mark.slow
 def test_a_directory_that_is_replaced_while_training(
-    tmp_path: Path, start_emorl: Start, emorl: Callable
+    tmp_path: Path, start_emorl: Start, emorl: Callable[..., CompletedProcess[str]]
 ) -> None:
     """`rm -rf RUN` and another training there: the first one ends, and the second is as if it had been alone."""
     out, other = tmp_path / "run", ["--train.seed", 1, "--train.steps", 40, "--train.checkpoint-every", 1]

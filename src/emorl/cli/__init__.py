@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
+import torch
 import tyro
 
 from emorl.errors import UserError
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UserError as error:
         if is_first():
             print(f"emorl: {error}", file=sys.stderr)
-        sys.exit(2)
+        leave(2)
     except (MemoryError, RuntimeError) as error:
         if not is_about_memory(error):
             raise
@@ -67,13 +68,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except PeerLost as lost:
         if str(lost):
             print(f"emorl: {lost}", file=sys.stderr)
-        sys.exit(1)
+        leave(1)
     except Interrupted as stop:
-        sys.exit(128 + stop.signum)
+        leave(128 + stop.signum)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def leave(status: int) -> None:
+    """Ends the process. One of several that train together ends at once: threads of theirs may abort a slower end."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def is_about_memory(error: Exception) -> bool:
