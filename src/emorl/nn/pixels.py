@@ -29,7 +29,7 @@ BLOCK = 2**20
 class PixelDecoder(SlotDecoder):
     """An MLP from a place in a slot's frame to a colour and a mask logit."""
 
-    images_at_once = 4  # what they need stays in the cache of a CPU core: a quarter less time
+    images_at_once = 4  # what they need stays in the cache of a CPU core
 
     def __init__(self, *, image_size: int, slot_size: int, channels: int | None = None) -> None:
         super().__init__()
