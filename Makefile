@@ -10,7 +10,7 @@ DEMO_DIR ?= runs/demo
 LEARN_DIR ?= runs/learn
 LEARN_STEPS ?= 1800
 
-.PHONY: install demo learn test test-slow lint clean
+.PHONY: install demo learn explore browser test test-slow lint clean
 
 install: $(STAMP)
 
@@ -27,19 +27,29 @@ demo: install
 	@echo "(ARI: 0 is chance, 1 is perfect.)"
 	@echo "To watch it learn this from scratch, without labels, in about three minutes:  make learn"
 	@echo "To train to the end (about half an hour on two cores, can be stopped and resumed):"
-	@echo "  $(BIN)/emorl train efficient-morl/tetrominoes-fast --out runs/fast"
+	@echo "  $(BIN)/emorl train efficient-morl/tetrominoes --out runs/fast"
 
 # An interrupted run goes on where it stopped; a finished one stays, and is only scored again.
 learn: install
 	@if [ -e $(LEARN_DIR)/scores.json ]; then \
 		echo "$(LEARN_DIR) holds a trained run already. To watch another: make learn LEARN_DIR=runs/learn-again"; fi
 	@echo "Training EfficientMORL on Tetrominoes from scratch, without labels. About three minutes on two cores."
-	@$(BIN)/emorl train efficient-morl/tetrominoes-fast --out $(LEARN_DIR) --resume \
+	@$(BIN)/emorl train efficient-morl/tetrominoes --out $(LEARN_DIR) --resume \
 		--train.steps $(LEARN_STEPS) --train.evaluate-every 200 --train.checkpoint-every 200
 	@echo "Scores on 320 held-out scenes (ARI: 0 is chance, 1 is perfect):"
 	@$(BIN)/emorl evaluate $(LEARN_DIR) --picture $(LEARN_DIR)/scenes.png
 
-test: install
+explore: install
+	@$(BIN)/emorl explore --open
+
+# The page is tested in a real browser. Where it cannot be installed, those tests are skipped and say why.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		echo "Installing Chromium, for the tests of the explorer ..." && \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } || \
+		echo "Chromium is not here and cannot be installed: the tests of the explorer's page are skipped."
+
+test: install browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 test-slow: install

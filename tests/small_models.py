@@ -49,7 +49,12 @@ TOYS: dict[str, Any] = {
         encoder=EncoderConfig("pyramid", channels=16, frequencies=4),
         decoder=DecoderConfig("pixels", channels=16),
         inference={"own_frame": 16, "sharpness": 4.0},
-        objective={"kl_weight": ALMOST_NO_KL, "likelihood": "pixel-mixture", "block": 2},
+        objective={
+            "kl_weight": ALMOST_NO_KL,
+            "likelihood": "pixel-mixture",
+            "block": 2,
+            "presence": Schedule.parse(0.5),
+        },
     ),
     "slot-attention": toy("slot-attention", initialisation="scaled", **PLAIN),
     "slot-mlp": toy("slot-mlp", hidden_size=64, **PLAIN),

@@ -42,7 +42,7 @@ def test_every_readme_command_runs_in_order(tmp_path: Path, monkeypatch: pytest.
             assert result.returncode == 0, result.stderr
             assert (tmp_path / target / "scenes.png").exists()
             assert "ARI" in result.stdout
-            assert target == "learn" or "emorl train efficient-morl/tetrominoes-fast" in result.stdout
+            assert target == "learn" or "emorl train efficient-morl/tetrominoes" in result.stdout
         else:
             assert words[0] == "emorl"
             words += SHORT if words[1] == "train" else []

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from emorl.cli import main
+from emorl.cli.decompose import FILES
 from emorl.data import DataConfig, open_dataset
 from emorl.plots.pictures import to_pixels
 from emorl.runs.presets import PRESETS
@@ -39,7 +40,7 @@ def test_evaluate(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_decompose(run: Path, tmp_path: Path) -> None:
     Image.fromarray(to_pixels(open_dataset(DataConfig(), "test")[0].image)).save(tmp_path / "photo.png")
     command("decompose", run, tmp_path / "photo.png", "--out", tmp_path / "out")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"photo.png", "photo.npz"}
+    assert {path.name for path in (tmp_path / "out" / "photo").iterdir()} == set(FILES)
 
 
 @pytest.mark.parametrize("figure", ["decompositions", "posteriors", "traversals", "curves", "activeness"])

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from emorl.data import DataConfig, open_dataset
+from emorl.data.fit import fitted
 from emorl.data.folder import FolderScenes, damaged_pictures, split_by_name
-from emorl.data.images import fit, read_ids, read_pixels
+from emorl.data.images import read_ids, read_pixels
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.models import build
@@ -70,11 +71,11 @@ def test_unusual_images_are_read_rightly(tmp_path: Path) -> None:
 def test_images_are_cut_in_the_middle_and_resized() -> None:
     wide = np.zeros((10, 30, 3), dtype=np.uint8)
     wide[:, 10:20] = RED
-    assert (fit(wide, 4) == RED).all()
-    assert (fit(wide.transpose(1, 0, 2), 64) == RED).all()
-    assert fit(np.full((1, 1, 3), 9, dtype=np.uint8), 8).tolist() == np.full((8, 8, 3), 9).tolist()
+    assert (fitted(wide, 4) == RED).all()
+    assert (fitted(wide.transpose(1, 0, 2), 64) == RED).all()
+    assert fitted(np.full((1, 1, 3), 9, dtype=np.uint8), 8).tolist() == np.full((8, 8, 3), 9).tolist()
     ids = np.array([[0, 1], [2, 3]], dtype=np.uint8)
-    assert set(fit(ids, 33, smooth=False).ravel()) == {0, 1, 2, 3}  # no ids in between
+    assert set(fitted(ids, 33, smooth=False).ravel()) == {0, 1, 2, 3}  # no ids in between
 
 
 def refused(tmp_path: Path) -> dict[str, Path]:

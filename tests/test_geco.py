@@ -114,7 +114,7 @@ def test_unreachable_targets_are_refused_with_the_floor(config: GecoConfig) -> N
 
 
 def test_the_papers_unreachable_target_must_be_allowed_explicitly() -> None:
-    model = PRESETS["efficient-morl/tetrominoes"].model
+    model = PRESETS["efficient-morl/tetrominoes-paper"].model
     config = model.objective.geco
     built = EfficientMORL(model).geco
     assert isinstance(built, Geco)

@@ -20,6 +20,7 @@ from emorl.probability import (
     pixel_mixture_nll,
     process_noise,
     scene_noise,
+    slots_in_use,
 )
 
 F64 = torch.float64
@@ -108,6 +109,19 @@ def test_weights_count_pixels(nll: Any) -> None:
     torch.testing.assert_close(nll(x, log_masks, components, 0.2, weights), 2 * nll(*left, 0.2))
     plain, ones = (nll(x, log_masks, components, 0.2, w) for w in (None, torch.ones(6, 6, dtype=F64)))
     torch.testing.assert_close(plain, ones)
+
+
+def test_used_slots_are_counted() -> None:
+    masks = torch.zeros(2, 3, 1, 10, 10)
+    masks[0, 0] = 1  # one slot has everything
+    masks[1, 0, :, :5], masks[1, 1, :, 5:] = 1, 1
+    torch.testing.assert_close(slots_in_use(masks), torch.tensor([1.0, 2.0]))
+    masks[0, 1] = 0.01  # a ghost, everywhere
+    torch.testing.assert_close(slots_in_use(masks)[0], torch.tensor(2 - math.exp(-1)))
+    # One pixel of each block stands for the block.
+    torch.testing.assert_close(
+        slots_in_use(masks[..., ::2, ::2], torch.full((5, 5), 4.0)), slots_in_use(masks)
+    )
 
 
 def test_with_one_hot_masks_all_likelihoods_agree() -> None:

@@ -41,7 +41,7 @@ WRONG_ARRAYS: dict[str, tuple[str, Any, str]] = {
     "64-bit integers": ("image", IMAGE.astype(np.int64), "int64"),
     "no channels": ("image", IMAGE[..., 0], r"not uint8 \(35, 35, 3\)"),
     "another size": ("image", IMAGE[:, 1:], r"not uint8 \(35, 35, 3\)"),
-    "too few": ("image", IMAGE[:2], "it has 2 rows; meta.json speaks of 3"),
+    "too few": ("image", IMAGE[:2], "it has 2 rows; meta.json says 3"),
     "a number": ("image", np.uint8(1), "is not one of rows"),
     "none": ("image", IMAGE[:0], "is not one of rows"),
     "objects": ("image", np.array([{}, {}, {}], dtype=object), "instead of numbers"),

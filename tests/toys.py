@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from emorl.data import DataConfig
 from emorl.data.base import Arrays, DatasetInfo, SceneDataset
-from emorl.errors import UserError
 from emorl.models.base import Model
+from emorl.probability import Noise
 from emorl.runs.config import RunConfig, TrainConfig
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run
@@ -40,10 +40,7 @@ class Known(Model):
         self.config = KnownConfig()
         self.unused = torch.nn.Parameter(torch.zeros(()))
 
-    def forward(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, **_: Any
-    ) -> Outcome:
-        K = num_slots or 2
+    def compute(self, x: Tensor, K: int, num_steps: int, noise: Noise, *, trace: bool) -> Outcome:
         brightness = x.mean(dim=(1, 2, 3))[:, None].expand(-1, K)
         number = torch.arange(K).expand(len(x), -1)
         slots = torch.stack([brightness, 10.0 * number, torch.zeros_like(brightness)], dim=-1)
@@ -100,11 +97,7 @@ class Toy(Model):
         self.config = ToyConfig()
         self.unused = nn.Parameter(torch.zeros(1))
 
-    def forward(
-        self, x: Tensor, *, num_slots: int | None = None, num_steps: int | None = None, **_: Any
-    ) -> Outcome:
-        if num_steps is not None:
-            raise UserError("This model does not iterate.")
+    def compute(self, x: Tensor, K: int, num_steps: int, noise: Noise, *, trace: bool) -> Outcome:
         brightness = x.mean(dim=(1, 2, 3))
         slots = torch.zeros(len(x), 2, 3)
         slots[:, 0, 0], slots[:, 0, 2] = brightness, 1 - brightness

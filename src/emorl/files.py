@@ -16,9 +16,8 @@ from typing import Any, BinaryIO
 from emorl.errors import Unreadable, UserError
 
 LARGEST_JSON = 64 * 2**20  # bytes; the longest ones we write, lists of file names, have a few
-MARK = (
-    "made by emorl"  # stands in every file that a command writes where the user says, if its kind can hold it
-)
+# Is in every file that a command writes to a place the user names, if its format can hold a text.
+MARK = "made by emorl"
 EDGES = 2**16  # bytes at the beginning and at the end of a file among which MARK is
 ABANDONED = 3600  # seconds after which a temporary file belongs to a process that was killed
 

@@ -156,7 +156,7 @@ class KLGecoConfig:
     goal: float | None = 0.5655
     start: float = 1.0  # β at the beginning
     step_size: float = 1e-5  # of the logarithm of β, per nat, for images of 64x64 pixels
-    speed_up: float = 10.0  # of the way back up, once the goal is met
+    speed_up: float = 10.0  # how many times as fast β rises as it falls
     decay: float = 0.99  # of the moving average of the NLL
     bounds: tuple[float, float] = (1e-10, 1e10)  # of β
 

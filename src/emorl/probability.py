@@ -151,6 +151,17 @@ def total(values: Tensor, weights: Tensor | None) -> Tensor:
     return (values if weights is None else values * weights).sum(dim=(1, 2, 3))
 
 
+def slots_in_use(masks: Tensor, weights: Tensor | None = None, *, least: float = 0.01) -> Tensor:
+    """How many of the slots with `masks` (B, K, 1, H, W) are used. Returns (B,).
+
+    Smooth: a slot counts 0 if it covers nothing, 0.63 if it covers `least` of the image, and 1 if it covers much more.
+    `weights` (H, W) say how often each pixel counts.
+    """
+    area = masks if weights is None else masks * weights
+    pixels = masks.shape[-2] * masks.shape[-1] if weights is None else weights.sum()
+    return -torch.expm1(-area.sum(dim=(-3, -2, -1)) / (least * pixels)).sum(dim=-1)
+
+
 def mask_kl(log_masks: Tensor, log_others: Tensor, *, least: float = 1e-5) -> Tensor:
     """D_KL between the slots that two sets of masks choose for a pixel, summed over pixels. Returns (B,).
 

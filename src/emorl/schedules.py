@@ -109,6 +109,11 @@ class Schedule:
         return min(point.value for point in self.points)
 
     @property
+    def largest(self) -> float:
+        """The greatest value it ever has."""
+        return max(point.value for point in self.points)
+
+    @property
     def depends_on_length(self) -> bool:
         """Whether another number of training steps changes the values of the steps before."""
         return any(point.is_share for point in self.points)

@@ -1,4 +1,4 @@
-"""emorl evaluate and emorl decompose, each in a process of its own."""
+"""emorl evaluate, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
-import numpy as np
 import pytest
 from PIL import Image
 
-from emorl.data import DataConfig, open_dataset
 from emorl.evaluation.metrics import METRICS, shown_first
-from emorl.plots.pictures import to_pixels
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import FOLDER
 from emorl.training.trainer import train
@@ -28,12 +25,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("runs") / "tiny"
     train(PRESETS[TINY], directory)
     return directory
-
-
-@pytest.fixture
-def photo(tmp_path: Path) -> Path:
-    Image.fromarray(to_pixels(open_dataset(DataConfig(), "test")[0].image)).save(tmp_path / "photo.png")
-    return tmp_path / "photo.png"
 
 
 def test_evaluate_prints_json(run: Path, emorl: Callable[..., CompletedProcess[str]]) -> None:
@@ -89,22 +80,3 @@ def test_evaluate_measures_disentanglement(
         name: value for name, value in scores.items() if name.startswith("dci_")
     }
     assert saved["stamp"]["torch"]
-
-
-def test_decompose_writes_panels_and_numbers(
-    run: Path, photo: Path, tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]
-) -> None:
-    (tmp_path / "other").mkdir()
-    twin = tmp_path / "other" / "photo.png"
-    twin.write_bytes(photo.read_bytes())
-    result = emorl("decompose", run, photo, twin, "--out", "parts", "--slots", 5)
-    assert result.returncode == 0, result.stderr
-    names = sorted(path.name for path in (tmp_path / "parts").iterdir())
-    assert names == ["photo-1.npz", "photo-1.png", "photo.npz", "photo.png"]
-    arrays = np.load(tmp_path / "parts" / "photo.npz")
-    assert arrays["masks"].shape == (5, 1, 35, 35)
-    assert arrays["components"].shape == (5, 3, 35, 35)
-    assert arrays["slots"].shape == (5, 8)
-    assert arrays["image"].shape == (3, 35, 35)
-    assert arrays["segmentation"].shape == (35, 35)
-    assert np.array_equal(arrays["masks"], np.load(tmp_path / "parts" / "photo-1.npz")["masks"])

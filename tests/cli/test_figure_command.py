@@ -65,7 +65,7 @@ def test_figures_and_reports_from_the_command_line(
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     check_page(page)
     assert "learning" not in sections_of(page)  # released weights have no metrics
-    assert "train efficient-morl/tetrominoes-fast" in page
+    assert "train efficient-morl/tetrominoes" in page
     drawn = emorl("figure", "traversals", SHIPPED, "--dims", 5, 1, "--scenes", 4, "--out", "t.gif")
     assert drawn.returncode == 0, drawn.stderr
     with Image.open(tmp_path / "t.gif") as gif:
@@ -94,6 +94,16 @@ def test_every_figure_can_be_drawn(
     main(["figure", *(str(two_runs[0]) if word == "RUN" else word for word in arguments), "--out", str(out)])
     with Image.open(out) as picture:
         assert picture.width > width
+
+
+def test_scenes_of_several_models_stand_one_below_the_other(two_runs: list[Path], tmp_path: Path) -> None:
+    heights = []
+    for runs in ([two_runs[0]], [two_runs[0], SHIPPED]):
+        out = tmp_path / f"{len(runs)}.png"
+        main(["figure", "decompositions", *map(str, runs), "--scenes", "2", "--out", str(out)])
+        with Image.open(out) as picture:
+            heights.append(picture.height)
+    assert heights[1] == 2 * heights[0]
 
 
 def test_the_importance_matrix_can_be_drawn(tmp_path: Path) -> None:

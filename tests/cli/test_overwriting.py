@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from emorl.cli import main
+from emorl.cli.decompose import FILES
 from emorl.errors import UserError
 from emorl.experiments.results import Result, Row
 from emorl.files import MARK, check_output, is_ours
@@ -51,36 +52,26 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def test_decompose_leaves_its_inputs_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    photo = Path("photos/a.png")
-    photo.parent.mkdir()
+    photo = Path("photos/a/overview.png")
+    photo.parent.mkdir(parents=True)
     PHOTO.save(photo)
+    PHOTO.save("photos/a.png")
     before = photo.read_bytes()
-    assert "one of the inputs" in refused(capsys, "decompose", run, photo, "--out", "photos")
-    Path("linked").mkdir()
-    os.link(photo, "linked/a.png")
-    assert "one of the inputs" in refused(capsys, "decompose", run, photo, "--out", "linked")
+    assert "one of the inputs" in refused(capsys, "decompose", run, "photos/a.png", photo, "--out", "photos")
+    Path("linked/a").mkdir(parents=True)
+    os.link("photos/a.png", "linked/a/overview.png")
+    assert "one of the inputs" in refused(capsys, "decompose", run, "photos/a.png", "--out", "linked")
+    # not an input now, but not ours either
+    assert "was not written by emorl" in refused(capsys, "decompose", run, "photos/a.png", "--out", "photos")
     assert photo.read_bytes() == before
-    assert sorted(path.name for path in photo.parent.iterdir()) == ["a.png"]
-    PHOTO.save("photos/b.png")
-    Path("photos/a.png").rename("a.png")
-    PHOTO.save("photos/a.png")  # not an input now, but not ours either
-    assert "was not written by emorl" in refused(capsys, "decompose", run, "a.png", "--out", "photos")
-
-
-def test_results_of_ours_are_inputs_too(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    PHOTO.save("a.png")
-    Path("marked").mkdir()
-    save_picture(PHOTO, Path("marked/a.png"))
-    assert is_ours(Path("marked/a.png"))
-    assert "one of the inputs" in refused(capsys, "decompose", run, "marked/a.png", "--out", "marked")
+    assert [path.name for path in photo.parent.iterdir()] == ["overview.png"]
 
 
 def test_a_command_may_be_repeated(run: Path) -> None:
     PHOTO.save("a.png")
     for _ in range(2):
         main(["decompose", str(run), "a.png", "--out", "parts"])
-    assert sorted(path.name for path in Path("parts").iterdir()) == ["a.npz", "a.png"]
-    assert sorted(np.load("parts/a.npz")) == ["components", "image", "masks", "segmentation", "slots"]
+    assert sorted(path.name for path in Path("parts/a").iterdir()) == sorted(FILES)
     for _ in range(2):
         main(["data", "preview", "tetrominoes", "--count", "1", "--out", "p.png"])
         options = ["--images", "1", "--values", "0", "1"]
@@ -88,15 +79,15 @@ def test_a_command_may_be_repeated(run: Path) -> None:
         main(["evaluate", str(run), "--images", "1", "--picture", "e.png"])
 
 
-def test_names_never_collide(run: Path) -> None:
-    photos = ["a/1.png", "b/1.png", "c/1-1.png", "d/1.jpg", "e/1-1.png"]
-    for name in photos:
-        Path(name).parent.mkdir()
-        PHOTO.save(name)
-    main(["decompose", str(run), *photos, "--out", "parts"])
-    found = sorted(path.stem for path in Path("parts").glob("*.png"))
-    assert found == sorted(["1", "1-1", "1-1-1", "1-2", "1-1-2"])
-    assert len(list(Path("parts").glob("*.npz"))) == 5
+def test_results_of_one_picture_never_replace_those_of_another(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b"):
+        Path(name).mkdir()
+        PHOTO.save(f"{name}/1.png")
+    main(["decompose", str(run), "a/1.png", "--out", "parts"])
+    capsys.readouterr()
+    assert "holds the results of" in refused(capsys, "decompose", run, "b/1.png", "--out", "parts")
 
 
 @pytest.mark.parametrize(

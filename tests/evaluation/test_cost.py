@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
@@ -14,6 +13,7 @@ from emorl.errors import UserError
 from emorl.evaluation.cost import Cost, FlopCounter, Pass, costs, parameters, peak_memory, refines_at_will
 from emorl.models import MODELS, build, kind_of
 from emorl.models.base import Model
+from emorl.probability import Noise
 from emorl.runs.presets import PRESETS
 from emorl.types import Decomposition, Outcome
 from toys import TINY
@@ -24,7 +24,7 @@ class Hog(Model):
 
     config = PRESETS[TINY].model
 
-    def forward(self, x: Tensor, **budget: Any) -> Outcome:
+    def compute(self, x: Tensor, K: int, num_steps: int, noise: Noise, *, trace: bool) -> Outcome:
         torch.ones(len(x), 2**23)
         return Outcome(x.sum(), {}, ())
 
@@ -83,4 +83,4 @@ def test_only_models_that_can_do_without_refinement_vary_it() -> None:
     assert [kind for kind, config in tinies.items() if refines_at_will(partial(build, config))] == [
         "efficient-morl"
     ]
-    assert parameters(partial(build, PRESETS["efficient-morl/clevr6"].model)) == 666_500
+    assert parameters(partial(build, PRESETS["efficient-morl/clevr6-paper"].model)) == 666_500

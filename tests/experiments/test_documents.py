@@ -15,7 +15,7 @@ from emorl.experiments import EXPERIMENTS
 from emorl.experiments.documents import publish, read_results, render, rendered, replaced, sections
 from emorl.experiments.results import Result
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_every_page_is_what_the_results_say() -> None:
@@ -55,7 +55,7 @@ def test_markers_must_be_there() -> None:
 def checkout(tmp_path: Path) -> Path:
     for path in [*PAGES, *(ROOT / "results").glob("*.json")]:
         target = tmp_path / path.relative_to(ROOT)
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
     (tmp_path / "docs" / "images").mkdir()
     return tmp_path

@@ -23,14 +23,14 @@ TINY = "efficient-morl/tetrominoes-tiny"
 
 def test_what_cannot_be_built_is_said_and_left_out() -> None:
     said: list[str] = []
-    names = ("efficient-morl/clevr6", "slot-attention/clevr6")
+    names = ("efficient-morl/clevr6-paper", "slot-attention/clevr6-paper")
     found = cells(names, sizes=(35, 64), batch_sizes=(1, 2), say=said.append)
     assert len(found) == 2 * 3 * 2 + 2  # one size of Slot Attention
     assert [cell.label for cell in found[:2]] == ["EfficientMORL, I=0"] * 2
     assert len(said) == 1
-    assert "slot-attention/clevr6 at 35x35" in said[0]
+    assert "slot-attention/clevr6-paper at 35x35" in said[0]
     with pytest.raises(UserError, match="divisible by 16"):
-        cells(("slot-attention/clevr6",), sizes=(35,), batch_sizes=(1,))
+        cells(("slot-attention/clevr6-paper",), sizes=(35,), batch_sizes=(1,))
 
 
 def row(label: str, size: int, **changes: Any) -> Row:
@@ -84,7 +84,7 @@ def test_bench_command(emorl: Run, tmp_path: Path) -> None:
         ([TINY, "--repeats", "0"], "--repeats must be at least 1, not 0"),
         ([TINY, "--steps", "-1"], "--steps must be at least 0, not -1"),
         ([TINY, "--device", "cuda"], "There is no CUDA device here; use --device cpu"),
-        (["slot-attention/clevr6", "--sizes", "35"], "divisible by 16"),
+        (["slot-attention/clevr6-paper", "--sizes", "35"], "divisible by 16"),
     ],
 )
 def test_mistakes_get_one_clear_line(

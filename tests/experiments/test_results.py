@@ -24,7 +24,7 @@ from emorl.runs.run import Run
 from emorl.schedules import Schedule
 
 RESULTS = read_results(ROOT)
-FAST = PRESETS["efficient-morl/tetrominoes-fast"]
+FAST = PRESETS["efficient-morl/tetrominoes"]
 
 
 def row(**changes: Any) -> Row:
@@ -77,7 +77,7 @@ def test_stale_rows_are_found() -> None:
 
 def test_states() -> None:
     label = "EfficientMORL, CLEVR6"
-    clevr = PRESETS["efficient-morl/clevr6-fast"]
+    clevr = PRESETS["efficient-morl/clevr6"]
     current = Result("figure-6", [row(label=label, config=clevr.to_dict())], {"commit": "1"})
     assert state("figure-6", current) == "current"
     assert state("figure-6", replace(current, stamp={"commit": None})) == "recorded before provenance"

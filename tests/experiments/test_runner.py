@@ -76,8 +76,8 @@ def test_what_several_experiments_need_is_trained_once() -> None:
 def test_the_full_model_of_table_2_has_geco() -> None:
     assert run_of("table-2", FULL).config.model.objective.geco.target == "auto"
     assert run_of("table-2", FULL, scale="paper").config == replace(
-        PRESETS["efficient-morl/tetrominoes"],
-        train=replace(PRESETS["efficient-morl/tetrominoes"].train, seed=0),
+        PRESETS["efficient-morl/tetrominoes-paper"],
+        train=replace(PRESETS["efficient-morl/tetrominoes-paper"].train, seed=0),
     )
     assert run_of("table-2", FIXED).config.model.objective.geco.target is None
     full, off = (run_of("table-2", label).config.flat() for label in (FULL, "GECO off"))
@@ -96,7 +96,7 @@ def test_small_scales_take_the_fast_presets_there_are() -> None:
     assert labels[: len(SYSTEMS)] == [f"{title}, Tetrominoes" for title in SYSTEMS.values()]
     assert "Slot Attention, Multi-dSprites" in labels
     (one,) = find("figure-9").runs("cpu")
-    assert one.config == PRESETS["efficient-morl/clevr6-fast"]
+    assert one.config == PRESETS["efficient-morl/clevr6"]
 
 
 def test_every_ablation_of_the_paper_on_tetrominoes_is_a_row_of_ours() -> None:

@@ -26,7 +26,7 @@ from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.nn.decoder import SpatialBroadcastDecoder
 from emorl.nn.position import PositionProjection
 from emorl.nn.recurrent import DualGRU
-from emorl.probability import Gaussian, Noise
+from emorl.probability import Gaussian, Noise, noise_per_image, slots_in_use
 from emorl.runs.presets import PRESETS
 from emorl.runs.presets.efficient_morl import TETROMINOES
 from emorl.schedules import Schedule
@@ -216,6 +216,19 @@ def test_gradient_of_refinement_is_that_of_the_summed_loss() -> None:
         torch.testing.assert_close(gradient[index], numeric, rtol=1e-5, atol=1e-5)
 
 
+def test_a_used_slot_costs_once_and_the_kl_weight_counts() -> None:
+    x, outcomes = images(), []
+    for presence in (0, 10):
+        changed = varied(SMALL, objective={"presence": Schedule.parse(presence), "loss_weights": "paper"})
+        torch.manual_seed(0)
+        model = EfficientMORL(changed).double()
+        outcomes.append(model(x, num_steps=0, noise=noise_per_image([0, 1])))
+    without, with_cost = outcomes
+    used = slots_in_use(without.steps[-1].masks)
+    torch.testing.assert_close(with_cost.loss - without.loss, 0.7 * 10 * used.mean())
+    torch.testing.assert_close(with_cost.terms["nll"], without.terms["nll"])
+
+
 def test_ancestral_draws_condition_the_prior_on_the_samples_used() -> None:
     model = build(varied(SMALL, objective={"prior_draw": "ancestral"}))
     noise, draws = recorded()
@@ -275,7 +288,7 @@ def test_official_initialisation() -> None:
 
 
 def test_scaled_initialisation_keeps_signals_alive() -> None:
-    model = EfficientMORL(PRESETS["efficient-morl/tetrominoes-fast"].model)
+    model = EfficientMORL(PRESETS["efficient-morl/tetrominoes"].model)
     tokens = model.encoder(torch.rand(2, 3, 35, 35))
     assert 0.1 < tokens.std().item() < 10
     last = model.layer.mlp_s[2]

@@ -59,7 +59,7 @@ def test_parameter_counts_are_the_published_ones(shared: bool, size: int, count:
 @both
 @pytest.mark.parametrize("kind", ["tetrominoes", "multi-dsprites", "clevr6"])
 def test_presets_are_the_published_model(shared: bool, kind: str) -> None:
-    run = PRESETS[f"{'genesis-s' if shared else 'genesis'}/{kind}"]
+    run = PRESETS[f"{'genesis-s' if shared else 'genesis'}/{kind}-paper"]
     assert run.model == GenesisConfig(run.model.image_size, run.model.num_slots, shared)
     assert (run.train.steps, run.train.batch_size, run.train.learning_rate) == (
         500_000,
@@ -292,7 +292,7 @@ def test_a_shared_latent_starts_without_a_checkerboard() -> None:
     """Or masks of dots are what GENESIS-S learns: slots share the background instead of finding objects."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = Genesis(PRESETS["genesis-s/tetrominoes-fast"].model)
+        model = Genesis(PRESETS["genesis-s/tetrominoes"].model)
     colours = model.decoder.render(torch.randn(1, 1, 32))[0, 0, :, :34, :34]
     cells = colours.unflatten(2, (17, 2)).unflatten(1, (17, 2))  # (3, 17, 2, 17, 2)
     assert cells.std(dim=(1, 3)).min() > 0.01  # from place to place

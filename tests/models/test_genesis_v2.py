@@ -27,7 +27,7 @@ F64 = torch.float64
 )
 def test_parameter_counts_are_the_published_ones(size: int, expected: int) -> None:
     """Tetrominoes were cropped to 32 pixels; here they are padded to 40, which makes the bottleneck larger."""
-    model = GenesisV2(replace(PRESETS["genesis-v2/tetrominoes"].model, image_size=size))
+    model = GenesisV2(replace(PRESETS["genesis-v2/tetrominoes-paper"].model, image_size=size))
     assert sum(p.numel() for p in model.parameters()) == expected
 
 

@@ -59,7 +59,7 @@ def test_it_learns_to_tell_six_pictures_apart(name: str) -> None:
 @pytest.mark.slow
 def test_tetrominoes_fast_finds_objects(tmp_path: Path) -> None:
     """Three minutes on two cores. The five published seeds have an ARI near 0.9 here; a plateau would be near 0."""
-    run = PRESETS["efficient-morl/tetrominoes-fast"]
+    run = PRESETS["efficient-morl/tetrominoes"]
     run = replace(run, train=replace(run.train, steps=1500))
     model = train(run, tmp_path)
     scenes = open_dataset(run.data, "test")

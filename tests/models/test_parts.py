@@ -10,7 +10,7 @@ from torch import Tensor
 
 from emorl.errors import UserError
 from emorl.geco import GecoConfig
-from emorl.models import build, efficient_morl, slot_autoencoder
+from emorl.models import build, efficient_morl, slot_attention
 from emorl.models.base import Model
 from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, InferenceConfig, ObjectiveConfig
 from emorl.models.parts import DecoderConfig, EncoderConfig
@@ -111,7 +111,7 @@ def test_lattices_do_not_bias_efficient_morl(likelihood: Any, monkeypatch: pytes
 def test_lattices_do_not_bias_autoencoders(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sparse = AUTOENCODERS[kind]
     models = (build(varied(sparse, block=1)).double(), build(sparse).double())
-    assert_no_bias(slot_autoencoder, *models, monkeypatch)
+    assert_no_bias(slot_attention, *models, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_every_decoding_of_a_training_pass_has_a_lattice_and_no_other(
         drawn.append(1)
         return draw_lattice(*args)
 
-    for module in (efficient_morl, slot_autoencoder):
+    for module in (efficient_morl, slot_attention):
         monkeypatch.setattr(module, "draw_lattice", counted)
     steps: dict[str, Any] = {"num_steps": 3} if isinstance(config, EfficientMORLConfig) else {}
     outcome = model(images(), **steps)

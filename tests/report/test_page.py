@@ -13,10 +13,13 @@ import pytest
 
 from emorl.cli import main
 from emorl.evaluation.sweeps import Progress
+from emorl.files import write_json
 from emorl.models import MODELS
 from emorl.report.groups import Extent
 from emorl.report.html import Page, render
 from emorl.report.page import build_page
+from emorl.runs.config import RunConfig
+from emorl.runs.directory import CONFIG
 from pages import check_page, sections_of
 from toys import Greys, Toy, toy_run, two_seeds
 
@@ -108,17 +111,63 @@ document.title = [root.scrollWidth - root.clientWidth, images.length, loaded.len
 </script>"""
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no browser")
-def test_a_phone_shows_the_page_without_scrolling_sideways(page: str, tmp_path: Path) -> None:
-    (tmp_path / "look.html").write_text(LOOK.replace("PAGE", html.escape(page)), encoding="utf-8")
+def seen(page: str, folder: Path, look: str) -> subprocess.CompletedProcess[str]:
+    """What a browser makes of a page in the frame of `look`, without any network."""
+    (folder / "look.html").write_text(look.replace("PAGE", html.escape(page)), encoding="utf-8")
     options = [
         "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-        "--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}",
+        "--disable-component-update", "--disable-sync", f"--user-data-dir={folder / 'profile'}",
         "--virtual-time-budget=5000", "--enable-logging=stderr", "--dump-dom",
     ]  # fmt: skip
-    command = [BROWSER or "", *options, (tmp_path / "look.html").as_uri()]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    command = [BROWSER or "", *options, (folder / "look.html").as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser")
+def test_a_phone_shows_the_page_without_scrolling_sideways(page: str, tmp_path: Path) -> None:
+    result = seen(page, tmp_path, LOOK)
     overflow, images, loaded = map(int, re.findall(r"<title>(\d+),(\d+),(\d+)", result.stdout)[0])
     assert overflow == 0
     assert images == loaded > 20
     assert [line for line in result.stderr.splitlines() if "CONSOLE" in line] == []
+
+
+LONG = (
+    "a-run-with-a-very-long-name-of-an-experiment-of-november",
+    "another_run_with_a_long_name_without_hyphens",
+)
+LOOK_AT_TABLES = """<!doctype html><link rel="icon" href="data:,">
+<iframe width="1280" height="800" srcdoc="PAGE"></iframe><script>
+const tables = "figure.table:not(:has(details)) .scroll";
+onload = () => { const all = [...frames[0].document.querySelectorAll(tables)];
+document.title = [all.length, ...all.map(one => one.scrollWidth - one.clientWidth)]; }
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def long_page(two_runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of two configurations with long names, one of which was stopped."""
+    folder = tmp_path_factory.mktemp("long")
+    for run, name in zip(two_runs, LONG, strict=True):
+        shutil.copytree(run, folder / name)
+    config = RunConfig.read(folder / LONG[0] / CONFIG)
+    write_json(folder / LONG[0] / CONFIG, config.with_steps(99).to_dict())
+    runs = [str(folder / name) for name in LONG]
+    main(["report", *runs, "--out", str(folder / "r.html"), "--images", "2", "--quick"])
+    return (folder / "r.html").read_text(encoding="utf-8")
+
+
+def test_a_stopped_training_is_told_with_its_step(long_page: str) -> None:
+    assert f"{LONG[0]} was stopped at step 12 of 99" in long_page
+    assert "<td>12 of 99</td><td>12</td>" in re.sub(r">\s+<", "><", long_page)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser")
+def test_long_names_and_all_columns_fit_into_a_window(long_page: str, tmp_path: Path) -> None:
+    count, *cut = map(
+        int, re.findall(r"<title>([\d,]+)", seen(long_page, tmp_path, LOOK_AT_TABLES).stdout)[0].split(",")
+    )
+    assert count >= 2
+    assert cut == [0] * count
+    for name in LONG:
+        assert long_page.count(f'<th scope="row">{name}</th>') == 1

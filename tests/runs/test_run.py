@@ -15,6 +15,7 @@ from emorl.data import DataConfig
 from emorl.errors import UserError
 from emorl.runs import run as runs
 from emorl.runs.directory import SCORES, WEIGHTS
+from emorl.runs.presets import PRESETS, preset
 from emorl.runs.release import release
 from emorl.runs.run import Run, load
 from emorl.training import trainer
@@ -93,13 +94,13 @@ def test_weights_that_are_not_finite_are_refused(copy: Path, value: float) -> No
 def test_released_weights_load_by_name(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release(Run.open(trained), "some/model", preset=TINY, folder=tmp_path)
+    release(Run.open(trained), "some/model", TINY, folder=tmp_path)
     monkeypatch.setattr(runs, "FOLDER", tmp_path)
     assert runs.released() == ["some/model"]
     card = runs.card_of("some/model")
     assert card["scores"]["images"] == 24
     assert card["scores_without_refinement"]["num_steps"] == 0
-    assert card["command"] == f"emorl train {TINY} --out RUN --train.seed 0"
+    assert card["command"] == f"emorl train {TINY} --out RUN --train.seed 0 --train.steps 6"
     model, own = load("some/model"), load(trained)
     assert all(torch.equal(t, own.state_dict()[name]) for name, t in model.state_dict().items())
     assert Run.open("some/model").scores["ari"] == card["scores"]["ari"]
@@ -109,3 +110,15 @@ def test_released_weights_load_by_name(
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
     with pytest.raises(UserError, match="damaged"):
         load("some/model")
+
+
+@pytest.mark.parametrize("name", runs.released())
+def test_a_name_means_the_same_for_training_and_for_weights(name: str) -> None:
+    assert runs.card_of(name)["preset"] == name
+    assert Run.open(name).config.model == preset(name).model
+
+
+def test_names_of_version_0_1_still_mean_the_settings_for_small_machines() -> None:
+    assert preset("efficient-morl/tetrominoes-fast") is PRESETS["efficient-morl/tetrominoes"]
+    with pytest.raises(UserError, match="no preset 'efficient-morl/cats-fast'"):
+        preset("efficient-morl/cats-fast")

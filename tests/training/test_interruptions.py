@@ -174,5 +174,5 @@ def test_several_processes_share_one_error(
     (tmp_path / "file").write_text("")
     result = emorl("train", TINY, "--out", "file", "--train.devices", 2, "--train.accelerator", "cpu")
     assert result.returncode == 2
-    assert result.stderr.count("Cannot make the folder") == 1
+    assert result.stderr.count("file is a file, not a folder for a run") == 1
     assert "Traceback" not in result.stderr

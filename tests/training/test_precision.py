@@ -47,7 +47,7 @@ def test_bf16_trains(tmp_path: Path) -> None:
 
 def test_a_cpu_that_only_claims_bf16_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "emorl.training.precision.PROBE", "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
+        "emorl.training.devices.PROBE", "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
     )
     with pytest.raises(UserError, match="cannot compute in bf16"):
         trainer.train(tiny(precision="bf16-mixed"), tmp_path)

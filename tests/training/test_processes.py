@@ -111,7 +111,7 @@ def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:
     process.start()
     said = finish(tmp_path / "run", [process])
     assert process.exitcode == 1
-    assert "ended with status 1. Nothing was saved yet. Continue with: emorl train" in said
+    assert "ended with status 1. Nothing was saved yet: start it again." in said
 
 
 def test_two_trainings_do_not_share_a_directory(tmp_path: Path) -> None:

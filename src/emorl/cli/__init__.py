@@ -12,11 +12,12 @@ import torch
 import tyro
 
 from emorl.errors import UserError
+from emorl.runs.provenance import package_version
 from emorl.training.distributed import PeerLost
 from emorl.training.signals import Interrupted
 
 DESCRIPTION = """Discovers the objects in images without labels. Begin with `emorl list`, then
-`emorl train efficient-morl/tetrominoes-fast --out runs/a` and `emorl evaluate runs/a`."""
+`emorl train efficient-morl/tetrominoes --out runs/a` and `emorl evaluate runs/a`."""
 
 # Command -> module of emorl.cli and function in it. A module is imported when its command is asked for.
 COMMANDS = {
@@ -28,6 +29,7 @@ COMMANDS = {
     "reproduce": ("reproduce", "reproduce_command"),
     "figure": ("figure", "figure_command"),
     "report": ("report", "report_command"),
+    "explore": ("explore", "explore_command"),
     "release": ("release", "release_command"),
     "data": ("scenes", "data_command"),
     "list": ("scenes", "list_command"),
@@ -46,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     warnings.showwarning = lambda message, *_, **__: print(f"emorl: {message}", file=sys.stderr)
     try:
-        if arguments[:1] == ["train"] and arguments[1:] and not arguments[1].startswith("-"):
+        if arguments == ["--version"]:
+            print(f"emorl {package_version()}")
+        elif arguments[:1] == ["train"] and arguments[1:] and not arguments[1].startswith("-"):
             function("train", "train_command")(arguments[1], arguments[2:])
         elif arguments[:1] == ["data"]:
             description = function(*COMMANDS["data"]).__doc__ or ""

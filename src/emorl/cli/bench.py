@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import torch
 import tyro
 
-from emorl.cli.console import progress_bar, say
+from emorl.cli.device import Device, choose_device
 from emorl.cli.numbers import check_options
-from emorl.errors import UserError
 from emorl.experiments.figure_10 import CLEVR6, STEPS, cells, measure_cells
 from emorl.experiments.results import Result, Row, check_result
 from emorl.files import make_directory
 from emorl.plots.lines import cost_chart
 from emorl.plots.style import save_chart
+from emorl.runs.allocator import keep_freed_memory
 from emorl.runs.provenance import stamp
+from emorl.training.console import progress_bar, say
 
 COLUMNS = {  # heading -> key of a row, its format
     "parameters": ("parameters", "{:,}"),
@@ -39,7 +39,7 @@ def bench_command(
     steps: tuple[int, ...] = STEPS,
     repeats: int | None = None,
     quick: bool = False,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: Device = "auto",
     threads: int = 1,
     out: Path = Path("runs/bench"),
 ) -> None:
@@ -65,22 +65,20 @@ def bench_command(
     sizes = sizes or ((32, 64) if quick else (35, 64, 96, 128))
     batch_sizes = batch_sizes or ((1,) if quick else (4,))
     check_options(repeats=repeats, threads=threads, sizes=sizes, batch_sizes=batch_sizes, steps=steps)
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UserError("There is no CUDA device here; use --device cpu.")
+    where = choose_device(device).type
     check_result(out / "bench.json")
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_num_threads(threads)
-    torch.set_flush_denormal(True)  # as in training
+    torch.set_flush_denormal(True)  # as in training, and so is the next line
+    keep_freed_memory()
     chosen = cells(
-        presets, sizes=sizes, batch_sizes=batch_sizes, steps=steps or STEPS[:1], device=device, say=say
+        presets, sizes=sizes, batch_sizes=batch_sizes, steps=steps or STEPS[:1], device=where, say=say
     )
     make_directory(out)
-    say(f"Measuring {len(chosen)} combinations, {repeats} times each, on {device}.")
+    say(f"Measuring {len(chosen)} combinations, {repeats} times each, on {where}.")
     with progress_bar("measuring") as progress:
         rows = list(measure_cells(chosen, repeats=repeats, progress=progress))
     print_rows(rows)
-    Result("bench", rows, stamp(), settings={"device": device, "repeats": repeats}).write(out / "bench.json")
+    Result("bench", rows, stamp(), settings={"device": where, "repeats": repeats}).write(out / "bench.json")
     save_chart(cost_chart([{**row.values, "label": row.label} for row in rows]), out / "bench.png")
     say(f"Wrote {out / 'bench.json'} and drew {out / 'bench.png'}.")
 

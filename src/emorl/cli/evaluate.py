@@ -10,19 +10,21 @@ from typing import Any, Literal
 
 import tyro
 
-from emorl.cli.console import progress_bar, say
+from emorl.cli.device import Device, choose_device
 from emorl.cli.numbers import check_options
+from emorl.cli.other_data import scenes_of
 from emorl.data import SceneDataset, Split
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import Scores, evaluate
 from emorl.evaluation.metrics import metric, shown_first
-from emorl.files import check_output, write_json
+from emorl.files import write_json
 from emorl.models.base import Model
-from emorl.plots.panels import save_picture
+from emorl.plots.panels import check_picture_file, save_picture
 from emorl.plots.pictures import scenes_apart
 from emorl.runs.directory import SCORES
 from emorl.runs.provenance import stamp
 from emorl.runs.run import Run
+from emorl.training.console import progress_bar, say
 
 
 def evaluate_command(
@@ -35,12 +37,15 @@ def evaluate_command(
     means: bool = False,
     tries: int = 1,
     dci: Literal["no", "fast", "exact"] = "no",
-    split: Split = "test",
+    data: str | None = None,
+    path: Path | None = None,
+    split: Split | None = None,
+    device: Device = "auto",
     all: bool = False,
     json: bool = False,
     picture: Path | None = None,
 ) -> None:
-    """Score a trained model on held-out scenes; every score also goes to RUN/scores.json of a run directory.
+    """Score a trained model on held-out scenes; scores on its own data also go to RUN/scores.json of a run directory.
 
     Args:
         run: Run directory of a training, or the name of released weights.
@@ -52,16 +57,20 @@ def evaluate_command(
         means: Take posteriors at their means; the paper scores samples.
         tries: Infer so often and keep, for each image, what reconstructs it best; the paper scores one.
         dci: Also measure how disentangled the slots are; "exact" trees take minutes.
-        split: Which scenes.
+        data: Another data set of the same image size than the one it was trained on, or folder: one's own images.
+        path: Where the images of a folder are, or stored scenes.
+        split: Which scenes; test if left out, or all of a folder that it was not trained on.
+        device: auto takes a GPU if there is one.
         all: Print every score, not only the most important ones.
         json: Print one JSON object instead of a table.
         picture: Draw the first eight scenes, taken apart, into this PNG.
     """
     check_options(slots=slots, steps=steps, images=images, seed=seed, seeds=seeds, tries=tries)
     if picture is not None:
-        check_output(picture)
-    opened = Run.open(run)
-    model, scenes = opened.model, opened.scenes(split)
+        check_picture_file(picture)
+    where, opened = choose_device(device), Run.open(run)
+    scenes = scenes_of(opened, data=data, path=path, split=split)
+    model = opened.model.to(where)
     with progress_bar("evaluating") as progress:
         budget: Any = {"num_slots": slots, "num_steps": steps, "tries": tries}
         noise: Any = {"seed": seed, "seeds": seeds, "means": means}
@@ -71,9 +80,9 @@ def evaluate_command(
         print_json({**scores.summary(), **extra})
     else:
         print_table(scores, extra, list(scores.values) if all else shown_first(scores.values))
-    if opened.directory is not None:
+    if opened.directory is not None and data is None and path is None:
         try:
-            found = {"split": split, **scores.to_dict(), **extra, "stamp": stamp()}
+            found = {"split": split or "test", **scores.to_dict(), **extra, "stamp": stamp()}
             write_json(opened.directory / SCORES, found)
         except UserError as error:
             warnings.warn(str(error), stacklevel=1)

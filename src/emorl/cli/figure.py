@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import torch
 import tyro
 
-from emorl.cli.console import progress_bar, say
+from emorl.cli.device import Device, choose_device
 from emorl.cli.numbers import check_options
 from emorl.data import SceneDataset, Split
 from emorl.errors import UserError
@@ -16,18 +17,20 @@ from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.inference import decompose_scene
 from emorl.evaluation.latents import activeness, latent_ranges
 from emorl.evaluation.metrics import metric
-from emorl.files import check_output, make_directory, write_bytes
+from emorl.files import make_directory, write_bytes
 from emorl.models.base import Model
 from emorl.plots.maps import activeness_map, importance_matrix
-from emorl.plots.panels import as_gif, save_picture
+from emorl.plots.panels import as_gif, check_picture_file, save_picture, stacked
 from emorl.plots.pictures import posteriors, scenes_apart, worst_by, worst_scenes
-from emorl.plots.style import save_chart
+from emorl.plots.style import check_chart_file, save_chart
 from emorl.plots.training import Course, training_chart
 from emorl.plots.traversals import check_place, traversal_frames, traversal_grid, traverse
 from emorl.runs.directory import METRICS_FILE
 from emorl.runs.run import Run
+from emorl.training.console import progress_bar, say
 
 FigureName = Literal["decompositions", "posteriors", "traversals", "curves", "activeness", "dci"]
+CHARTS = ("curves", "activeness", "dci")  # the others are pictures
 DIMS = 8  # of a traversal, unless they are named
 
 
@@ -57,13 +60,15 @@ def figure_command(
     dims: tuple[int, ...] = (),
     seed: int = 0,
     split: Split = "test",
+    device: Device = "auto",
 ) -> None:
     """Draw what a model does, how it learned, or what its latents mean.
 
     Args:
         name: Scenes taken apart; inference step by step; latent dimensions in motion; metrics against the step;
             which dimensions change the image; which factor of an object each of them stands for.
-        runs: Run directory of a training, or the name of released weights; curves take several run directories.
+        runs: Run directory of a training, or the name of released weights; decompositions take several,
+            and so do curves, of run directories.
         out: The file to write: .png, for traversals also .gif, for charts also .svg and .pdf.
         scenes: How many to draw (8), or to measure on (100 for activeness and the ranges of traversals, all for dci).
         scene: Which one to look at: posteriors and traversals.
@@ -72,18 +77,23 @@ def figure_command(
         dims: Which dimensions to go through: traversals. The most active ones if left out.
         seed: Of what is random in inference.
         split: Which scenes.
+        device: auto takes a GPU if there is one.
     """
     check_options(scenes=scenes, seed=seed, slot=slot, dims=dims)
-    check_output(out)
+    check_kind = check_chart_file if name in CHARTS else check_picture_file
+    check_kind(out)
+    where = choose_device(device)
     if name == "curves":
         draw_curves(runs, out)
+    elif name == "decompositions" and len(runs) > 1:
+        draw_one_below_the_other(runs, out, scenes or 3, seed, split, where)
     else:
         if len(runs) != 1:
             raise UserError(
                 f"A figure of {name} is of one run, not of {len(runs)}: emorl figure {name} RUN --out FILE"
             )
         run = Run.open(runs[0])
-        model, held_out = run.model, run.scenes(split)
+        model, held_out = run.model.to(where), run.scenes(split)
         if not 0 <= scene < len(held_out):
             raise UserError(f"There is no scene {scene}: those of this split are 0 to {len(held_out) - 1}.")
         count = scenes or {"decompositions": 8, "dci": len(held_out)}.get(name, 100)
@@ -102,6 +112,18 @@ def draw_curves(runs: tuple[str, ...], out: Path) -> None:
     if chart is None:
         raise UserError(f"There is nothing to draw yet in {' '.join(runs)}: a curve has two points.")
     save_chart(chart, out)
+
+
+def draw_one_below_the_other(
+    runs: tuple[str, ...], out: Path, count: int, seed: int, split: Split, where: torch.device
+) -> None:
+    """The first scenes of each run's data set taken apart, in one picture."""
+    opened = [Run.open(run) for run in runs]
+    pictures = [
+        scenes_apart(run.model.to(where), run.scenes(split), indices=range(count), seed=seed, sample=True)
+        for run in opened
+    ]
+    save_picture(stacked(pictures), out)
 
 
 def draw_decompositions(request: Request) -> None:

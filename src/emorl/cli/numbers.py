@@ -15,6 +15,7 @@ LIMITS = {
     "seed": (0, LARGEST_SEED),
     "images": (1, 10**9),
     "scenes": (1, 10**9),
+    "largest": (16, 4096),
     "slot": (0, 999),
     "dims": (0, 10**6),
     "jobs": (1, 1000),

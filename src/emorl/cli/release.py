@@ -7,6 +7,7 @@ from pathlib import Path
 
 import tyro
 
+from emorl.cli.device import Device, choose_device
 from emorl.runs.release import release
 from emorl.runs.run import FOLDER, Run
 
@@ -14,16 +15,20 @@ from emorl.runs.run import FOLDER, Run
 def release_command(
     run: tyro.conf.Positional[Path],
     name: tyro.conf.Positional[str],
-    preset: str,
+    preset: str | None = None,
     folder: Path = FOLDER,
+    device: Device = "auto",
 ) -> None:
     """Put the weights of a run into the package, beside a card that says how they were made and how they score.
 
     Args:
         run: A run directory.
-        name: Of the weights: model/data set.
-        preset: The preset that trained it.
+        name: Of the weights: that of the preset that trained them.
+        preset: The preset that trained them, where its name is another.
         folder: Where released weights live.
+        device: auto takes a GPU if there is one.
     """
-    card = release(Run.open(run), name, preset, folder=folder)
+    where, opened = choose_device(device), Run.open(run)
+    opened.model.to(where)
+    card = release(opened, name, preset, folder=folder)
     print(json.dumps({key: card[key] for key in ("name", "scores", "scores_without_refinement")}, indent=2))

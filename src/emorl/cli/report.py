@@ -14,7 +14,7 @@ from typing import Literal
 
 import tyro
 
-from emorl.cli.console import progress_bar, say
+from emorl.cli.device import Device, choose_device
 from emorl.cli.numbers import check_options
 from emorl.data import Split
 from emorl.errors import UserError
@@ -23,6 +23,7 @@ from emorl.report.groups import QUICK, Extent
 from emorl.report.html import render
 from emorl.report.page import build_page
 from emorl.runs.run import Run
+from emorl.training.console import progress_bar, say
 
 
 def report_command(
@@ -32,6 +33,7 @@ def report_command(
     dci: Literal["no", "fast", "exact"] = "no",
     quick: bool = False,
     split: Split = "test",
+    device: Device = "auto",
 ) -> None:
     """Write a page about trained models: scores, the paper's beside them, curves, pictures, settings, commands.
 
@@ -42,11 +44,13 @@ def report_command(
         dci: Also measure how disentangled the slots are; "exact" trees take minutes.
         quick: Fewer scenes, and no search for active dimensions.
         split: Which scenes.
+        device: auto takes a GPU if there is one.
     """
     if not runs:
         raise UserError("Name at least one run: emorl report RUN... --out report.html")
     check_options(images=images)
     check_output(out)
+    where = choose_device(device)
     extent = replace(QUICK if quick else Extent(), dci=dci)
     extent = extent if images is None else replace(extent, images=images)
     places = [Path(run).resolve() for run in runs]
@@ -56,6 +60,8 @@ def report_command(
     held_out = [
         (run, run.scenes(split)) for run in opened if run.model
     ]  # a mistake should not wait for the scores
+    for run, _ in held_out:
+        run.model.to(where)
     options = [*(["--images", str(images)] if images else []), *(["--dci", dci] if dci != "no" else [])]
     command = shlex.join(
         ["emorl", "report", *runs, "--out", str(out), *options, *(["--quick"] if quick else [])]

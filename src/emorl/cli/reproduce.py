@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import tyro
 
-from emorl.cli.console import say
+from emorl.cli.device import Device, choose_device
 from emorl.cli.numbers import check_options
 from emorl.errors import UserError
 from emorl.experiments import EXPERIMENTS
@@ -14,6 +15,7 @@ from emorl.experiments.documents import RESULTS, illustrate, publish, read_resul
 from emorl.experiments.runner import find, labels_of, reproduce, state
 from emorl.experiments.scales import ScaleName
 from emorl.experiments.tables import results_table
+from emorl.training.console import say
 
 
 def reproduce_command(
@@ -23,6 +25,7 @@ def reproduce_command(
     jobs: int = 1,
     only: str = "",
     files: Path | None = None,
+    device: Device = "auto",
     publish_here: bool = False,
     docs: bool = False,
 ) -> None:
@@ -40,11 +43,13 @@ def reproduce_command(
         only: Train and measure just the rows with this in their label ("slot attention", "L=0"); others stay as they
             are in OUT/SCALE/NAME.json, and the picture as it is.
         files: Folder of published files, for `clevr`, `blender` and `datasets`, which compare with them.
+        device: auto takes a GPU if there is one.
         publish_here: Also take the result into results/ of the checkout in this folder, and bring its documents up to
             date.
         docs: Only bring README and docs of the checkout in this folder up to date with its results/.
     """
     check_options(jobs=jobs)
+    where: Any = choose_device(device).type
     if publish_here and scale != "cpu":
         raise UserError(f"--publish-here is for results of --scale cpu, not of {scale}.")
     if only and name in ("all", "list"):
@@ -67,7 +72,9 @@ def reproduce_command(
     papers = [known for known, experiment in EXPERIMENTS.items() if experiment.sections is None]
     for chosen in papers if name == "all" else [name]:
         experiment = find(chosen)
-        result = reproduce(chosen, scale=scale, folder=out, jobs=jobs, only=only, files=files, say=say)
+        result = reproduce(
+            chosen, scale=scale, folder=out, jobs=jobs, only=only, files=files, device=where, say=say
+        )
         print(f"\n{chosen}: {experiment.title}\nScale {scale}: {experiment.how(scale)}.")
         print(f"Paper: {experiment.paper}\n" if experiment.paper else "")
         if experiment.scores:

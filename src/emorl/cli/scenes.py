@@ -10,17 +10,18 @@ from typing import Annotated, Literal
 
 import tyro
 
-from emorl.cli.console import progress_bar, say
-from emorl.data import DATASETS, FOLDER, MOST_SCENES, DataConfig, Split, open_dataset
+from emorl.cli.other_data import whole
+from emorl.data import DATASETS, FOLDER, LARGEST_IMAGE, MOST_SCENES, DataConfig, Split, open_dataset
+from emorl.data.fit import Fit
 from emorl.data.published import convert
 from emorl.data.stored import store
 from emorl.errors import UserError, check_range, check_seed, nearest
-from emorl.files import check_output
 from emorl.models import MODELS
-from emorl.plots.panels import grid, save_picture
+from emorl.plots.panels import check_picture_file, grid, save_picture
 from emorl.plots.pictures import scene_row
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import card_of, released
+from emorl.training.console import progress_bar, say
 
 MOST_DRAWN = 1000  # scenes of a preview; a picture of more is too large to look at
 MOST_WORKERS = 256
@@ -30,8 +31,10 @@ def preview_command(
     name: tyro.conf.Positional[str],
     out: Path,
     path: Path | None = None,
-    split: Split = "train",
+    split: Split | None = None,
     count: int = 8,
+    size: int = 64,
+    fit: Fit = "crop",
     seed: int = 0,
 ) -> None:
     """Draw scenes with their segmentation.
@@ -39,21 +42,22 @@ def preview_command(
     Args:
         name: One of the data sets of `emorl list`, or folder.
         out: The PNG to write; a file that emorl has not written is not overwritten.
-        path: Of folder: where the images are.
-        split: Which scenes.
+        path: Where the images of a folder are, or stored scenes.
+        split: Which scenes; train if left out, or all of a folder and of stored scenes.
         count: How many.
+        size: Of folder: the side of the square images, in pixels.
+        fit: Of folder: how they are made square.
         seed: Of the generator; of folder, which images are in which split.
     """
     check_range("--count", count, 1, MOST_DRAWN)
     check_seed("--seed", seed)
-    if (name == FOLDER) != (path is not None):
-        raise UserError(
-            "Say where the images are: emorl data preview folder --path FOLDER"
-            if name == FOLDER
-            else f"--path is for one's own images (emorl data preview folder --path FOLDER), not for {name}."
-        )
-    check_output(out)
-    scenes = open_dataset(DataConfig(name, path=None if path is None else str(path), seed=seed), split)
+    check_range("--size", size, 1, LARGEST_IMAGE)
+    if name == FOLDER and path is None:
+        raise UserError("Say where the images are: emorl data preview folder --path FOLDER")
+    check_picture_file(out)
+    where = None if path is None else str(path)
+    config = DataConfig(name, path=where, seed=seed, image_size=size, fit=fit)
+    scenes = whole(config) if path is not None and split is None else open_dataset(config, split or "train")
     rows = [scene_row(scenes[index]) for index in range(min(count, len(scenes)))]
     save_picture(grid([list(chain(*rows[first : first + 4])) for first in range(0, len(rows), 4)]), out)
     say(f"Drew {out}: image and segmentation of {len(rows)} scenes.")

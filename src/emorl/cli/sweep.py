@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import tyro
 
-from emorl.cli.console import progress_bar, say
+from emorl.cli.device import Device, choose_device
 from emorl.cli.numbers import check_options
-from emorl.data import Split, open_dataset
+from emorl.cli.other_data import scenes_of
+from emorl.data import Split
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.metrics import metric, shown_in_charts
 from emorl.evaluation.sweeps import Row, by_objects, stability, sweep
 from emorl.files import MARK, check_output, make_directory, write_json
 from emorl.plots.lines import score_chart
-from emorl.plots.style import save_chart
+from emorl.plots.style import check_chart_file, save_chart
 from emorl.runs.run import Run
+from emorl.training.console import progress_bar, say
 
 
 def sweep_command(
@@ -26,10 +27,12 @@ def sweep_command(
     run: tyro.conf.Positional[str],
     values: tuple[int, ...] = (),
     data: str | None = None,
+    path: Path | None = None,
     slots: int | None = None,
     images: int | None = None,
     seeds: int | None = None,
-    split: Split = "test",
+    split: Split | None = None,
+    device: Device = "auto",
     out: Path | None = None,
     picture: Path | None = None,
     all: bool = False,
@@ -44,11 +47,13 @@ def sweep_command(
         what: steps, slots, objects or stability.
         run: Run directory of a training, or the name of released weights.
         values: Of I or K; the usual ones if left out.
-        data: Another data set of the same image size than the one it was trained on.
+        data: Another data set of the same image size than the one it was trained on, or folder: one's own images.
+        path: Where the images of a folder are, or stored scenes.
         slots: K, number of slots; as trained if left out.
         images: Number of scenes; all of the split if left out.
         seeds: Infer every image with so many seeds; 1 if left out, 5 for stability.
-        split: Which scenes.
+        split: Which scenes; test if left out, or all of a folder that it was not trained on.
+        device: auto takes a GPU if there is one.
         out: Write the numbers to this JSON file.
         picture: Draw them into this PNG.
         all: Print every score, not only the most important ones; the JSON file has all of them.
@@ -56,12 +61,13 @@ def sweep_command(
     check_options(slots=slots, images=images, seeds=seeds)
     if what in ("steps", "slots"):
         check_options(**{what: values})
-    for path in (out, picture):
-        if path is not None:
-            check_output(path)
-    opened = Run.open(run)
-    model, own = opened.model, opened.config.data
-    scenes = open_dataset(own if data is None else replace(own, name=data, path=None), split)
+    if out is not None:
+        check_output(out)
+    if picture is not None:
+        check_chart_file(picture)
+    where, opened = choose_device(device), Run.open(run)
+    scenes = scenes_of(opened, data=data, path=path, split=split)
+    model = opened.model.to(where)
     options: Any = {"images": images, "seeds": 1 if seeds is None else seeds}
     with progress_bar(f"sweeping {what}") as progress:
         match what:

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, make_dataclass
+from dataclasses import field, make_dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
-from emorl.data import DataConfig
-from emorl.errors import UserError, nearest
+from emorl.cli.device import Device
+from emorl.data import FOLDER, DataConfig
+from emorl.errors import UserError
+from emorl.models import kind_of
 from emorl.runs.config import RunConfig
-from emorl.runs.presets import PRESETS
+from emorl.runs.presets import PRESETS, preset
+from emorl.runs.run import Run
 from emorl.schedules import Schedule
 from emorl.training.trainer import train
 
 
 def resolve(name: str) -> RunConfig:
     """Returns the preset of that name, or the configuration in that file."""
-    if name in PRESETS:
-        return PRESETS[name]
-    if name.endswith(".json") or Path(name).exists():
+    if name not in PRESETS and (name.endswith(".json") or Path(name).exists()):
         return RunConfig.read(Path(name))
-    raise UserError(f"There is no preset {name!r}{nearest(name, PRESETS)}")
+    return preset(name)
 
 
 def train_command(name: str, arguments: Sequence[str]) -> None:
     """Trains with the named settings, each of which can be overridden: the options follow the model of the preset."""
     run = resolve(name)
+    if (source := value_of("--from", arguments)) is not None:
+        run = beginning_with(source, run)
     settings = make_dataclass(
         "Train",
         [
@@ -38,6 +42,9 @@ def train_command(name: str, arguments: Sequence[str]) -> None:
                 field(default=Path("runs") / Path(name).with_suffix("").as_posix().replace("/", "-")),
             ),
             ("resume", bool, field(default=False)),
+            ("source", Annotated[str | None, tyro.conf.arg(name="from")], field(default=None)),
+            ("device", Device, field(default=run.train.accelerator)),
+            ("skip_damaged", bool, field(default=False)),
             ("model", type(run.model), field(default=run.model)),
             ("data", DataConfig, field(default=run.data)),
             ("train", type(run.train), field(default=run.train)),
@@ -48,6 +55,10 @@ def train_command(name: str, arguments: Sequence[str]) -> None:
     Args:
         out: Run directory: configuration, metrics, checkpoints and weights go there.
         resume: Continue the run in that directory.
+        source: Weights to begin with: a run directory, the name of released weights, or a .safetensors file. Settings
+            of the model are then those of the weights, unless they are given here.
+        device: The same as --train.accelerator.
+        skip_damaged: Of "folder": leave images out that cannot be read. The same as --data.skip-damaged.
     """
     given: Any = tyro.cli(
         settings,
@@ -56,7 +67,36 @@ def train_command(name: str, arguments: Sequence[str]) -> None:
         config=(tyro.conf.FlagCreatePairsOff,),
         registry=with_schedules(),
     )
-    train(RunConfig(given.model, given.data, given.train), given.out, resume=given.resume)
+    data, how = given.data, given.train
+    if value_of("--device", arguments) is not None:
+        how = replace(how, accelerator=given.device)
+    if given.skip_damaged:
+        data = replace(data, skip_damaged=True)
+    if data.name == FOLDER and value_of("--data.image-size", arguments) is None:
+        data = replace(data, image_size=given.model.image_size)
+    if given.source is not None:
+        how = replace(how, start_from=given.source)
+    train(RunConfig(given.model, data, how), given.out, resume=given.resume)
+
+
+def value_of(option: str, arguments: Sequence[str]) -> str | None:
+    """Returns what follows an option, or None if it is not there."""
+    for word, following in zip_longest(arguments, arguments[1:]):
+        if word == option:
+            return following
+        if word.startswith(f"{option}="):
+            return word.removeprefix(f"{option}=")
+    return None
+
+
+def beginning_with(source: str, run: RunConfig) -> RunConfig:
+    """Returns the run with the model of weights to begin with, where that is known: a file does not say it."""
+    if Path(source).is_file():
+        return run
+    weights = Run.open(source)
+    if weights.kind != kind_of(run.model):
+        raise UserError(f"{source} is of {weights.kind}, so {kind_of(run.model)} cannot begin with it.")
+    return replace(run, model=weights.config.model)
 
 
 def with_schedules() -> tyro.constructors.ConstructorRegistry:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from emorl.data.base import DatasetInfo, SceneDataset, SceneRange
 from emorl.data.clevr import Clevr
+from emorl.data.fit import Fit
 from emorl.data.folder import FolderScenes
 from emorl.data.sprites import MultiDSprites
 from emorl.data.stored import StoredScenes
@@ -70,7 +71,9 @@ class DataConfig:
     train_size: int | None = None  # scenes 0 .. train_size - 1; as in the paper if left out
     test_size: int = 320  # the next ones, as in the paper
     validation_size: int = 320  # the ones after those, watched while training
-    image_size: int = 64  # of "folder": images are cut square and resized to this side
+    image_size: int = 64  # of "folder": images are made square and resized to this side
+    fit: Fit = "crop"  # of "folder": how they are made square; crop cuts, pad adds a margin, stretch distorts
+    skip_damaged: bool = False  # of "folder": leave images out that cannot be read
 
     def __post_init__(self) -> None:
         if self.train_size is None:
@@ -103,11 +106,20 @@ def range_of(split: Split, sizes: Mapping[str, int]) -> tuple[int, int]:
     return start, start + sizes[split]
 
 
-def open_folder(config: DataConfig) -> FolderScenes:
+def open_folder(config: DataConfig, *, whole: bool = False) -> FolderScenes:
     """Returns the images of the folder `config.path`; raises UserError if none is given."""
     if config.path is None:
-        raise UserError("Say where the images are: --data.path FOLDER")
-    return FolderScenes(Path(config.path), size=config.image_size, seed=config.seed)
+        raise UserError(
+            "Say where the images are: --data.path FOLDER, or --path of commands that do not train."
+        )
+    return FolderScenes(
+        Path(config.path),
+        size=config.image_size,
+        seed=config.seed,
+        fit=config.fit,
+        skip_damaged=config.skip_damaged,
+        whole=whole,
+    )
 
 
 def open_stored(config: DataConfig, split: Split, start: int, stop: int) -> StoredScenes:

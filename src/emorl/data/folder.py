@@ -10,26 +10,41 @@ from pathlib import Path
 import numpy as np
 
 from emorl.data.base import Arrays, DatasetInfo, SceneDataset
-from emorl.data.images import SUFFIXES, check_picture, fit, read_ids, read_pixels
+from emorl.data.fit import Fit, fitted
+from emorl.data.images import SUFFIXES, check_picture, read_ids, read_pixels
 from emorl.errors import Unreadable, UserError
 from emorl.files import cause
 
 MASKS = "masks"
 HELD_OUT = 0.1  # share of pictures that are for test, and again for validation
 MOST_HELD_OUT = 320  # test pictures at most, and validation pictures: as many as generated data sets have
+Progress = Callable[[int, int], None]  # of pictures looked at, and all of them
 REMEMBERED = 20_000  # scenes kept in memory once decoded; at 64x64 pixels that is 330 MB
 
 
 class FolderScenes(SceneDataset):
-    """The images of a folder and its sub-folders, cut square and resized: training, then test, then validation.
+    """The images of a folder and its sub-folders, made square: those for training, then test, then validation.
 
-    `names` are the file names in that order, `sizes` the number of images in each split. The mask of `cats/tom.jpg` is
-    `masks/cats/tom.png`; there are masks for all images or for none.
+    `names` are the file names in that order, `sizes` the number of images in each split; of a `whole` folder, all are
+    for test. The mask of `cats/tom.jpg` is `masks/cats/tom.png`; there are masks for all images or for none.
     """
 
-    def __init__(self, path: Path, *, size: int, seed: int = 0) -> None:
-        self.path, self.size = path, size
-        splits = split_by_name(image_names(path), path, seed=seed)
+    def __init__(
+        self,
+        path: Path,
+        *,
+        size: int,
+        seed: int = 0,
+        fit: Fit = "crop",
+        skip_damaged: bool = False,
+        whole: bool = False,
+    ) -> None:
+        self.path, self.size, self.fit = path, size, fit
+        names = image_names(path)
+        if skip_damaged:  # splits go by names, so what is left out moves nothing else
+            damaged = {name for name, _, _ in problems(path)}
+            names = [name for name in names if name not in damaged]
+        splits = {"test": sorted(names)} if whole else split_by_name(names, path, seed=seed)
         self.names = [name for names in splits.values() for name in names]
         self.sizes = {split: len(names) for split, names in splits.items()}
         self.masks = path / MASKS
@@ -63,7 +78,8 @@ class FolderScenes(SceneDataset):
             ids = read_ids(mask)
             if ids.shape != image.shape[:2]:
                 raise UserError(f"{mask} is {other_size(ids.shape, image.shape)}.")
-        return {"image": fit(image, self.size), "segmentation": fit(ids, self.size, smooth=False)}
+        segmentation = fitted(ids, self.size, self.fit, smooth=False)
+        return {"image": fitted(image, self.size, self.fit), "segmentation": segmentation}
 
 
 def image_names(path: Path) -> list[str]:
@@ -115,29 +131,57 @@ def draw(name: str, seed: int) -> float:
     return int.from_bytes(digest, "big") / 2**64
 
 
-def damaged_pictures(
-    path: Path, *, progress: Callable[[int, int], None] = lambda done, total: None
-) -> list[tuple[str, str]]:
-    """Returns the name of each picture in a folder that cannot be used, masks too, with the reason."""
-    found = []
+def damaged_pictures(path: Path, *, progress: Progress = lambda done, total: None) -> list[tuple[str, str]]:
+    """Returns the name of each picture in a folder that cannot be used, or of its mask, with the reason."""
+    return [(culprit, reason) for _, culprit, reason in problems(path, progress=progress)]
+
+
+def problems(path: Path, *, progress: Progress = lambda done, total: None) -> list[tuple[str, str, str]]:
+    """Returns each picture that cannot be used, the name of the culprit, which is it or its mask, and the reason.
+
+    What was found is remembered as long as no file changes.
+    """
     names = sorted(image_names(path))
-    has_masks = os.path.isdir(path / MASKS)
-    for number, name in enumerate(names, start=1):
-        mask = mask_of(path, name)
-        culprit = name
-        try:
-            width, height = check_picture(path / name)
-            if has_masks:
-                culprit = mask.relative_to(path).as_posix()
-                shape = read_ids(mask).shape
-                if shape != (height, width):
-                    found.append((culprit, other_size(shape, (height, width))))
-        except Unreadable as error:
-            found.append((culprit, error.reason))
-        except UserError as error:
-            found.append((culprit, str(error)))
-        progress(number, len(names))
-    return found
+    state = tuple((name, stamp(path / name), stamp(mask_of(path, name))) for name in names)
+    if (known := FOUND.get(path)) is None or known[0] != state:
+        has_masks = os.path.isdir(path / MASKS)
+        found = []
+        for number, name in enumerate(names, start=1):
+            if (problem := problem_of(path, name, has_masks=has_masks)) is not None:
+                found.append((name, *problem))
+            progress(number, len(names))
+        FOUND[path] = known = state, found
+    return known[1]
+
+
+FOUND: dict[Path, tuple[object, list[tuple[str, str, str]]]] = {}  # folder -> its state and its problems then
+
+
+def stamp(path: Path) -> tuple[int, int] | None:
+    """Returns when a file was changed and how long it is; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def problem_of(path: Path, name: str, *, has_masks: bool) -> tuple[str, str] | None:
+    """Returns the culprit and the reason if the picture `name`, or its mask, cannot be used."""
+    mask = mask_of(path, name)
+    culprit = name
+    try:
+        width, height = check_picture(path / name)
+        if has_masks:
+            culprit = mask.relative_to(path).as_posix()
+            shape = read_ids(mask).shape
+            if shape != (height, width):
+                return culprit, other_size(shape, (height, width))
+    except Unreadable as error:
+        return culprit, error.reason
+    except UserError as error:
+        return culprit, str(error)
+    return None
 
 
 def mask_of(path: Path, name: str) -> Path:

@@ -126,13 +126,3 @@ def rgb_part(part: Image.Image, *, is_transparent: bool) -> Array:
         black = Image.new("RGBA", part.size, (0, 0, 0, 255))
         part = Image.alpha_composite(black, part.convert("RGBA"))
     return np.asarray(part.convert("RGB"))
-
-
-def fit(pixels: Array, size: int, *, smooth: bool = True) -> Array:
-    """Cuts the largest square out of the middle and resizes it; `smooth` is for images, not for ids."""
-    height, width = pixels.shape[:2]
-    side = min(height, width)
-    top, left = (height - side) // 2, (width - side) // 2
-    square = Image.fromarray(np.ascontiguousarray(pixels[top : top + side, left : left + side]))
-    method = Image.Resampling.BICUBIC if smooth else Image.Resampling.NEAREST
-    return np.asarray(square.resize((size, size), method))

@@ -36,7 +36,7 @@ class StoredScenes(SceneDataset):
         self.files = {name: Rows(path / f"{name}.npy") for name in names}
         for name, rows in self.files.items():
             if len(rows) != self.length:
-                raise damaged(rows.path, f"it has {len(rows)} rows; meta.json speaks of {self.length}")
+                raise damaged(rows.path, f"it has {len(rows)} rows; meta.json says {self.length}")
             check_rows(name, rows, self.info)
 
     def __len__(self) -> int:

@@ -20,7 +20,7 @@ from emorl.evaluation.segmentation import comparable, iou, true_sizes
 from emorl.models.base import Model
 from emorl.probability import scene_seeds
 
-LEAST_PIXELS, LEAST_IOU = 50, 0.1  # an object, and its match, that are worth a look (Difference 38)
+LEAST_PIXELS, LEAST_IOU = 50, 0.1  # of an object and of its match, to be counted (Difference 38)
 NOT_FACTORS = ("visibility", "visible_pixels")
 SPLIT_SEED = 5  # the authors'
 
@@ -48,19 +48,19 @@ class DCI:
 def dci(
     codes: Array, factors: Mapping[str, Array], kinds: Mapping[str, FactorKind], *, fast: bool = False
 ) -> DCI:
-    """`codes` (N, D) and factors (N,) each, of N objects. Half of them teach the trees, half test them."""
+    """DCI of `codes` (N, D) and factors (N,) of N objects. Trees are fitted to one half and scored on the other."""
     if len(codes) < 20:
         raise UserError(f"DCI needs at least 20 objects; {len(codes)} were found and matched.")
     order = np.random.default_rng(SPLIT_SEED).permutation(len(codes))
-    taught, tested = order[: len(order) // 2], order[len(order) // 2 :]
+    fit, test = order[: len(order) // 2], order[len(order) // 2 :]
     importance, scores = np.zeros((codes.shape[1], len(factors))), {}
     for column, (name, values) in enumerate(factors.items()):
         is_discrete = kinds[name] == "discrete"
-        if len(np.unique(values[taught])) < 2:
+        if len(np.unique(values[fit])) < 2:
             raise UserError(f"All objects have the same {name}: DCI cannot tell whether a slot knows it.")
-        trees = fitted(codes[taught], values[taught], is_discrete, fast)
-        scores[name] = trees.score(codes[tested], values[tested])  # accuracy, or R2
-        importance[:, column] = importances(trees, codes[tested], values[tested], fast)
+        trees = fitted(codes[fit], values[fit], is_discrete, fast)
+        scores[name] = trees.score(codes[test], values[test])  # accuracy, or R2
+        importance[:, column] = importances(trees, codes[test], values[test], fast)
     discrete = [scores[name] for name in factors if kinds[name] == "discrete"]
     continuous = [scores[name] for name in factors if kinds[name] == "continuous"]
     return DCI(

@@ -25,9 +25,8 @@ def adjusted_rand_index(predicted: Tensor, true: Tensor, *, ignore: int | None =
     """
     pairs = Pairs.count(predicted, true, ignore)
     best = (pairs.in_predicted + pairs.in_true) / 2
-    is_trivial = (pairs.in_predicted == pairs.in_both) & (
-        pairs.in_true == pairs.in_both
-    )  # they never disagree
+    # Both segmentations have the same groups, so the chance-corrected ratio would be 0 / 0.
+    is_trivial = (pairs.in_predicted == pairs.in_both) & (pairs.in_true == pairs.in_both)
     above_chance = pairs.in_both - pairs.expected
     return torch.where(is_trivial, 1.0, above_chance / torch.where(is_trivial, 1.0, best - pairs.expected))
 

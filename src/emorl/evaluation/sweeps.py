@@ -21,7 +21,7 @@ Progress = Callable[[int, int], None]
 
 
 def nothing(done: int, total: int) -> None:
-    """No progress is shown."""
+    """Shows no progress."""
 
 
 def row_of(value: int, scores: Scores) -> Row:

@@ -18,6 +18,7 @@ from emorl.experiments import (
     figure_8,
     figure_9,
     figure_10,
+    glossary,
     levers,
     processes,
     scenes,
@@ -27,6 +28,7 @@ from emorl.experiments import (
     table_2,
     table_3,
     tfrecord,
+    zoo,
 )
 from emorl.experiments.base import Experiment
 
@@ -50,6 +52,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     "blender": blender.EXPERIMENT,
     "levers": levers.EXPERIMENT,
     "exploration": exploration.EXPERIMENT,
+    "zoo": zoo.EXPERIMENT,
+    "glossary": glossary.EXPERIMENT,
     # Costs
     "speed": speed.EXPERIMENT,
     "processes": processes.EXPERIMENT,

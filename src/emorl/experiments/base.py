@@ -85,6 +85,16 @@ def scored(run: Run, split: Split, *names: str) -> Row:
     return row_of(run, means(evaluate(run.model, run.scenes(split)), *names), scenes=split)
 
 
+def scoring(split: Split, *names: str) -> Callable[[Job], Iterator[Row]]:
+    """Returns a `measure` that yields the scores `names` of each run on all scenes of a split."""
+
+    def measure(job: Job) -> Iterator[Row]:
+        for run in job.trained:
+            yield scored(run, split, *names)
+
+    return measure
+
+
 def logged(run: Run) -> list[dict[str, Any]]:
     """The lines that training has logged, under today's names."""
     return [renamed(line) for line in run.metrics]

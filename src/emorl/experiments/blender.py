@@ -13,10 +13,9 @@ from PIL import Image
 
 from emorl.data.base import Arrays, DatasetInfo, SceneDataset
 from emorl.data.clevr import resized
-from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.experiments.base import Experiment, Job, means, row_of, titled
-from emorl.experiments.clevr import FILE
+from emorl.experiments.clevr import blender_file
 from emorl.experiments.results import Row
 from emorl.experiments.scales import of_presets, systems
 
@@ -45,10 +44,9 @@ class BlenderScenes(SceneDataset):
 
 def measure(job: Job) -> Iterator[Row]:
     """Yields a row for each run: scores on Blender's scenes, and ARI on our own held-out ones."""
-    if job.files is None or not (job.files / FILE).exists():
-        raise UserError(f"Say where {FILE} is: emorl reproduce blender --files FOLDER")
+    path = blender_file(job, "blender")
     for run in job.trained:
-        scores = evaluate(run.model, BlenderScenes(job.files / FILE, run.config.model.image_size))
+        scores = evaluate(run.model, BlenderScenes(path, run.config.model.image_size))
         own = evaluate(run.model, run.scenes("test")).mean("ari")
         yield row_of(run, {**means(scores, *SCORES), "ari_of_own_scenes": own}, scenes="clevr6-blender")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,13 @@ from emorl.experiments.tables import table
 
 FILE = "clevr_blender_24.npz"
 QUALITIES: tuple[Quality, ...] = ("full", "fast")
+
+
+def blender_file(job: Job, experiment: str) -> Path:
+    """Returns the path of the file with Blender's pictures; raises UserError if `--files` does not hold it."""
+    if job.files is None or not (job.files / FILE).exists():
+        raise UserError(f"Say where {FILE} is: emorl reproduce {experiment} --files FOLDER")
+    return job.files / FILE
 
 
 def scene_of(reference: Any, index: int) -> ClevrScene:
@@ -54,9 +62,7 @@ def compared(reference: Any, quality: Quality) -> dict[str, float]:
 
 def measure(job: Job) -> Iterator[Row]:
     """Yields a row for each rendering quality."""
-    if job.files is None or not (job.files / FILE).exists():
-        raise UserError(f"Say where {FILE} is: emorl reproduce clevr --files FOLDER")
-    reference = dict(np.load(job.files / FILE))
+    reference = dict(np.load(blender_file(job, "clevr")))
     for quality in QUALITIES:
         yield Row(quality, compared(reference, quality))
 

@@ -77,7 +77,7 @@ def sections(result: Result) -> dict[str, str]:
                 f"{1e4 * v['mse']:.0f}", f"{v['slots_used']:.1f}", f"{v['leakage']:.0%}", count(row.steps),
                 f"{row.cpu_minutes:.0f} ({v['wall_clock_minutes']:.0f})", f"{v['training_pass_mib']}",
                 f"{v['parameters'] / 1000:.0f} K", f"{paper.mean:.3f} ± {paper.sd:.3f}" if paper else "",
-                count(PRESETS[f"{kind}/{dataset}"].train.steps) if paper else "",
+                count(PRESETS[f"{kind}/{dataset}-paper"].train.steps) if paper else "",
             ])  # fmt: skip
         found[f"docs/comparison.md#{dataset}"] = table(HEAD, lines)
     return found

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from emorl.errors import UserError, nearest
+from emorl.errors import UserError
 from emorl.evaluation.cost import Pass, costs, parameters, peak_memory, refines_at_will
 from emorl.evaluation.metrics import Metric
 from emorl.experiments.base import Experiment, Job
@@ -18,10 +18,10 @@ from emorl.models.efficient_morl import EfficientMORLConfig
 from emorl.plots.lines import cost_chart
 from emorl.plots.style import save_chart
 from emorl.report.published import SYSTEMS
-from emorl.runs.presets import PRESETS
+from emorl.runs.presets import PRESETS, preset
 from emorl.runs.run import Run
 
-CLEVR6 = tuple(name for name in PRESETS if name.endswith("/clevr6"))
+CLEVR6 = tuple(name for name in PRESETS if name.endswith("/clevr6-paper"))
 STEPS = (0, 1, 3)
 METRICS = {
     "parameters": Metric("parameters", "numbers that are learned", 0),
@@ -64,7 +64,7 @@ def cells(
     for name in names:
         for size in sizes:
             try:
-                make = partial(build, resized(configuration(name), size))
+                make = partial(build, resized(preset(name).model, size))
                 parameters(make)
             except UserError as error:
                 complaints.append(f"{name} at {size}x{size}: {error}")
@@ -80,13 +80,6 @@ def cells(
     for complaint in complaints:
         say(f"Left out: {complaint}")
     return found
-
-
-def configuration(name: str) -> Any:
-    """The model of a preset."""
-    if name not in PRESETS:
-        raise UserError(f"There is no preset {name!r}{nearest(name, PRESETS)}")
-    return PRESETS[name].model
 
 
 def resized(config: Any, size: int) -> Any:

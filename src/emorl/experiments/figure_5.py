@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from emorl.experiments.base import Experiment, Job, scored
+from emorl.experiments.base import Experiment, scoring
 from emorl.experiments.results import Row
 from emorl.experiments.scales import DATASETS, of_presets, systems
 from emorl.plots.panels import save_picture, stacked
 from emorl.plots.pictures import scenes_apart
 from emorl.runs.run import Run
-
-
-def measure(job: Job) -> Iterator[Row]:
-    """Yields the ARI of each run on the test scenes."""
-    for run in job.trained:
-        yield scored(run, "test", "ari")
 
 
 def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
@@ -32,7 +26,7 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     "Decompositions",
-    measure,
+    scoring("test", "ari"),
     ("ari",),
     paper="Objects come apart on all data sets.",
     protocol=of_presets,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from emorl.experiments.base import Experiment
-from emorl.experiments.figure_5 import measure
+from emorl.experiments.base import Experiment, scoring
 from emorl.experiments.results import Row
 from emorl.experiments.scales import of_presets, systems
 from emorl.plots.panels import save_picture
@@ -21,7 +20,7 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     "Intermediate posteriors and attention",
-    measure,
+    scoring("test", "ari"),
     ("ari",),
     paper="Layers divide the scene among slots, refinement does the rest.",
     protocol=of_presets,

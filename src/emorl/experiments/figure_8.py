@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from emorl.experiments.base import Experiment
+from emorl.experiments.base import Experiment, scoring
 from emorl.experiments.figure_2 import refinements
 from emorl.experiments.figure_7 import SCORES, mean_by_value
 from emorl.experiments.results import Row
 from emorl.experiments.scales import Changes, of_variants, variants
-from emorl.experiments.table_2 import measure
 from emorl.plots.lines import score_chart
 from emorl.plots.style import save_chart
 from emorl.runs.run import Run
@@ -33,7 +32,7 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     "Number of stochastic layers",
-    measure,
+    scoring("validation", "ari", "mse", "kl", "kl_hierarchical"),
     ("ari", "mse", "kl"),
     paper="L = 3 is best.",
     protocol=of_variants,

@@ -25,7 +25,7 @@ WAYS = {"one process, two threads": (1, 2), "two processes, one thread each": (2
 class Trial:
     """What is trained, and for how long."""
 
-    preset: str = "efficient-morl/tetrominoes-fast"
+    preset: str = "efficient-morl/tetrominoes"
     steps: int = 60
     warm_up: int = 10  # steps that do not count
     rounds: int = 3
@@ -36,14 +36,8 @@ def trained(trial: Trial, processes: int, threads: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "emorl", "train", trial.preset, "--out", f"{folder}/run"]
         command += ["--train.accelerator", "cpu", "--train.devices", str(processes)]
-        command += [
-            "--train.steps",
-            str(trial.steps),
-            "--train.log-every",
-            "1",
-            "--train.evaluate-images",
-            "1",
-        ]
+        command += ["--train.steps", str(trial.steps)]
+        command += ["--train.log-every", "1", "--train.evaluate-images", "1"]
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
         subprocess.run(command, env=environment, check=True, capture_output=True)
         lines = read_metrics(Path(folder) / "run")[trial.warm_up - 1 :]
@@ -78,7 +72,7 @@ EXPERIMENT = Experiment(
     "Two threads or two processes",
     measure,
     ("seconds_per_step", "share_of_waiting"),
-    protocol="60 steps of efficient-morl/tetrominoes-fast, three rounds",
+    protocol="60 steps of efficient-morl/tetrominoes, three rounds",
     metrics={
         "seconds_per_step": Metric("seconds per step", "", 3),
         "share_of_waiting": Metric("waiting", "", 4),

@@ -72,16 +72,8 @@ def start(directory: Path, config: RunConfig, *, is_alone: bool) -> subprocess.P
     """Starts the training of one run, or continues it."""
     make_directory(directory)
     write_json(directory / WANTED, config.to_dict())
-    command = [
-        sys.executable,
-        "-m",
-        "emorl",
-        "train",
-        str(directory / WANTED),
-        "--out",
-        str(directory),
-        "--resume",
-    ]
+    command = [sys.executable, "-m", "emorl", "train", str(directory / WANTED)]
+    command += ["--out", str(directory), "--resume"]
     # Two runs with two threads each on two cores are several times slower than with one.
     threads = {} if is_alone else {"OMP_NUM_THREADS": "1"}
     log: IO[bytes]

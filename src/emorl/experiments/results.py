@@ -18,6 +18,8 @@ from emorl.runs.resume import FREE
 from emorl.runs.upgrade import upgrade
 
 BEFORE_PROVENANCE: Mapping[str, Any] = {"commit": None}  # the stamp of results that were recorded without one
+# Settings that came later, and what runs did before: these are still the same runs, in the same directories.
+LATER: Mapping[str, Any] = {"data.fit": "crop", "data.skip_damaged": False, "train.start_from": None}
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,9 @@ def digest(values: Any) -> str:
 
 def computed(config: RunConfig) -> dict[str, Any]:
     """Returns the settings that change what is computed, except the seed."""
-    return {name: value for name, value in config.flat().items() if name not in {*FREE, "train.seed"}}
+    settings = config.flat()
+    left_out = {*FREE, "train.seed", *(name for name, usual in LATER.items() if settings[name] == usual)}
+    return {name: value for name, value in settings.items() if name not in left_out}
 
 
 def identity(config: RunConfig) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from emorl.errors import UserError, nearest
 from emorl.experiments import EXPERIMENTS
@@ -45,6 +46,7 @@ def reproduce(
     jobs: int = 1,
     only: str = "",
     files: Path | None = None,
+    device: Literal["cpu", "cuda"] = "cpu",
     say: Callable[[str], None] = print,
 ) -> Result:
     """Writes NAME.json, and pictures if there is something to see, into `folder`/`scale`. Returns the result.
@@ -59,8 +61,11 @@ def reproduce(
     check_result(path)
     wanted = experiment.runs(scale)
     wanted = chosen(wanted, only) if only else wanted
-    train_missing({one.place(folder): one.config for one in wanted}, jobs=jobs, say=say)
+    train_missing({one.place(folder): one.on(device) for one in wanted}, jobs=jobs, say=say)
     trained = [Run.open(one.place(folder), label=one.label) for one in wanted]
+    if device != "cpu":
+        for run in trained:
+            run.model.to(device)
     say(f"Measuring {name}: {experiment.title}.")
     rows = measured(experiment, Job(trained, scale, files, say=say), path, name)
     result = Result(name, rows, stamp(), scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -44,6 +44,10 @@ class Wanted:
         """The kind of model, by its name in presets."""
         return kind_of(self.config.model)
 
+    def on(self, device: Literal["cpu", "cuda"]) -> RunConfig:
+        """The same training on a device; where it computes does not change which run it is."""
+        return replace(self.config, train=replace(self.config.train, accelerator=device))
+
     def place(self, folder: Path) -> Path:
         """Where it is trained. Experiments that need the same training share one directory."""
         name = f"{self.kind}--{self.config.data.name}--{identity(self.config)[:10]}"
@@ -70,9 +74,8 @@ SCALES: dict[ScaleName, Scale] = {
     "cpu": Scale(
         "Tetrominoes whatever the paper used, 2000 steps of the fast preset on one core, two seeds",
         # A shortened whole run: objects are found first, then the KL weight rises, then the learning rate decays.
-        presets=dict.fromkeys(DATASETS, "efficient-morl/tetrominoes-fast"),
+        presets=dict.fromkeys(DATASETS, "efficient-morl/tetrominoes"),
         seeds=(0, 1),
-        suffix="-fast",
         seeds_in_full=(0,),
         changes={
             "model.objective.kl_weight": Schedule.parse("0.007 500:0.007 geometric 1500:1"), "train.steps": 2000,
@@ -82,8 +85,9 @@ SCALES: dict[ScaleName, Scale] = {
     ),
     "paper": Scale(
         "the paper's data, settings and number of steps, five seeds; for owners of GPUs",
-        presets={name: f"efficient-morl/{name}" for name in (*DATASETS, "multi-dsprites-textured")},
+        presets={name: f"efficient-morl/{name}-paper" for name in (*DATASETS, "multi-dsprites-textured")},
         seeds=(0, 1, 2, 3, 4),
+        suffix="-paper",
     ),
     "tiny": Scale(
         "models of a few thousand weights, a dozen steps: it shows that everything works, and nothing else",
@@ -151,6 +155,11 @@ def system_on(kind: str, dataset: str) -> str:
     return f"{SYSTEMS.get(kind, kind)}, {info_of(dataset).title}"
 
 
+def paper_steps(keys: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """Label of a row -> training steps behind the paper's values, for pairs of a system and a data set."""
+    return {system_on(kind, data): PRESETS[f"{kind}/{data}-paper"].train.steps for kind, data in keys}
+
+
 def of_variants(scale: ScaleName) -> str:
     """The protocol of experiments that compare variants."""
     return SCALES[scale].description
@@ -159,7 +168,7 @@ def of_variants(scale: ScaleName) -> str:
 def of_presets(scale: ScaleName) -> str:
     """The protocol of experiments about well-trained models."""
     return (
-        "the -fast presets there are, in full, on one core, one seed"
+        "the presets for small machines there are, in full, on one core, one seed"
         if scale == "cpu"
         else of_variants(scale)
     )

@@ -41,7 +41,7 @@ class Sizes:
     sizes: tuple[int, ...]  # of images, to see how cost grows
 
 
-FULL = Sizes("clevr6", "tetrominoes", 96, 4, 16, 7, (48, 64, 96, 128))
+FULL = Sizes("clevr6-paper", "tetrominoes-paper", 96, 4, 16, 7, (48, 64, 96, 128))
 TINY = Sizes("tetrominoes-tiny", "tetrominoes-tiny", 35, 2, 2, 2, (24, 35))
 
 

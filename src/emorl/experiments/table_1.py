@@ -8,9 +8,8 @@ from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.metrics import METRICS
 from emorl.experiments.base import Experiment, Job, means, row_of, titled
 from emorl.experiments.results import Row
-from emorl.experiments.scales import DATASETS, of_presets, system_on, systems
+from emorl.experiments.scales import DATASETS, of_presets, paper_steps, system_on, systems
 from emorl.report.published import PUBLISHED_ARI
-from emorl.runs.presets import PRESETS
 
 
 def measure(job: Job) -> Iterator[Row]:
@@ -33,7 +32,5 @@ EXPERIMENT = Experiment(
     runs=lambda scale: systems(scale, DATASETS),
     metrics={"ari_without_refinement": titled("ari", title=f"{METRICS['ari'].title} at I = 0")},
     published={system_on(*key): {"ari": value} for key, value in PUBLISHED_ARI.items()},
-    published_steps={
-        system_on(kind, data): PRESETS[f"{kind}/{data}"].train.steps for kind, data in PUBLISHED_ARI
-    },
+    published_steps=paper_steps(PUBLISHED_ARI),
 )

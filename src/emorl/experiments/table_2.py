@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from emorl.experiments.base import Experiment, Job, scored
-from emorl.experiments.results import Row
+from emorl.experiments.base import Experiment, scoring
 from emorl.experiments.scales import SCALES, Changes, ScaleName, Wanted, of_variants, variants
 from emorl.geco import GecoConfig
 from emorl.report.published import PUBLISHED_ABLATIONS
@@ -53,15 +52,9 @@ def runs(scale: ScaleName) -> list[Wanted]:
     return variants(rows(scale), scale)
 
 
-def measure(job: Job) -> Iterator[Row]:
-    """Scores on validation scenes, where the paper compares variants."""
-    for run in job.trained:
-        yield scored(run, "validation", "ari", "mse", "kl", "kl_hierarchical")
-
-
 EXPERIMENT = Experiment(
     "Ablations",
-    measure,
+    scoring("validation", "ari", "mse", "kl", "kl_hierarchical"),  # the paper compares variants there
     ("ari", "mse", "kl"),
     paper="The reversed prior++ is best; without GECO posteriors collapse; without the DualGRU the KL is high.",
     protocol=of_variants,

@@ -9,9 +9,8 @@ from emorl.evaluation.dci import evaluate_dci
 from emorl.evaluation.metrics import METRICS
 from emorl.experiments.base import Experiment, Job, row_of
 from emorl.experiments.results import Row
-from emorl.experiments.scales import of_presets, system_on, systems
+from emorl.experiments.scales import of_presets, paper_steps, system_on, systems
 from emorl.report.published import PUBLISHED_DCI
-from emorl.runs.presets import PRESETS
 
 SCORES = ("disentanglement", "completeness", "informativeness_published", "accuracy", "r2")
 
@@ -32,7 +31,5 @@ EXPERIMENT = Experiment(
     runs=lambda scale: systems(scale, ("clevr6",), ("efficient-morl", "slot-attention", "iodine")),
     metrics={f"dci_{name}": replace(METRICS[f"dci_{name}"], digits=3) for name in SCORES},
     published={system_on(*key): values for key, values in PUBLISHED_DCI.items()},
-    published_steps={
-        system_on(kind, data): PRESETS[f"{kind}/{data}"].train.steps for kind, data in PUBLISHED_DCI
-    },
+    published_steps=paper_steps(PUBLISHED_DCI),
 )

@@ -79,7 +79,7 @@ def results_table(experiment: Experiment, result: Result, labels: Sequence[str] 
 
 
 def ours(experiment: Experiment, entry: Entry, score: str, missing: str) -> str:
-    """A cell: mean and standard deviation, or `missing` if nothing of the row was measured."""
+    """A cell: mean and standard deviation, or `missing` if the row was not measured."""
     if not entry["seeds"]:
         return missing
     if score not in entry:

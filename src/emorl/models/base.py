@@ -19,7 +19,7 @@ from emorl.types import Decomposition, Outcome
 
 
 class Model(nn.Module, ABC):
-    """Explains images by K slots. Training, evaluation and reports know nothing more."""
+    """Explains images by K slots. Training, evaluation and reports use nothing but this class."""
 
     Config: ClassVar[type]  # the frozen dataclass that `build` turns into this model
     least_steps: ClassVar[int | None] = None  # of inference; None: it does not iterate
@@ -29,7 +29,6 @@ class Model(nn.Module, ABC):
     config: Any  # an instance of Config; has at least `image_size` and `num_slots`
     decoder: SlotDecoder
 
-    @abstractmethod
     def forward(
         self,
         x: Tensor,
@@ -41,15 +40,33 @@ class Model(nn.Module, ABC):
     ) -> Outcome:
         """Infers slots for `x` (B, 3, H, W) and scores them.
 
-        None means "as configured". A model raises UserError for a number of slots or steps it cannot have, see
-        `step_range` and `slot_range`. With `trace`, intermediate beliefs are decoded into `steps` as well, at extra
-        cost. Random numbers come from `noise`, by default from PyTorch's global generator. A model that trains on a
-        lattice of pixels shows the lattice alone in `steps`, while gradients are enabled.
+        None means "as configured". Raises UserError for images of another size and for a number of slots or steps that
+        the model cannot have, see `step_range` and `slot_range`. With `trace`, intermediate beliefs are decoded into
+        `steps` as well, at extra cost. Random numbers come from `noise`, by default from PyTorch's global generator.
+        """
+        self.check_images(x)
+        K, steps = self.budget(num_slots, num_steps)
+        return self.compute(x, K, steps, noise or Noise(), trace=trace)
+
+    @abstractmethod
+    def compute(self, x: Tensor, K: int, num_steps: int, noise: Noise, *, trace: bool) -> Outcome:
+        """What `forward` returns, given images and numbers of slots and steps that were checked.
+
+        A model that trains on a lattice of pixels has the lattice alone in `steps`, while gradients are enabled.
         """
 
     @abstractmethod
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
         """Renders `slots` (B, K, D), as images with sides of `size` pixels instead of the model's own."""
+
+    def layers(self, slots: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Mask logits (B, K, 1, H, W) and colours (B, K, 3, H, W) in [0, 1] of each of `slots` (B, K, D) by itself.
+
+        A softmax of the logits over slots is the masks of `decode`, so who edits one slot need not paint the others
+        again. None for a model whose masks of one slot depend on the slots before it.
+        """
+        colours, logits = self.decoder.render(slots).split([3, 1], dim=2)
+        return logits, colours.sigmoid()
 
     @property
     def title(self) -> str:
@@ -125,7 +142,7 @@ class Model(nn.Module, ABC):
 
         Posteriors are taken at their means, so that `decode` of the slots is this very decomposition (but for the
         masks of MONet); with `sample` they are sampled, as in training and in the paper's scores. Slots start at
-        random, and once in a while two of them go for one object: of several `tries` each image gets the one with the
+        random, and sometimes two of them share one object: of several `tries` each image gets the one with the
         smallest squared error. With a `seed` the result is always the same. `size` is the side of the pictures and
         masks wanted, if not that of `x`; the "pixels" decoder paints them, from posterior means with `sample` too, and
         those of other decoders are interpolated.

@@ -24,7 +24,7 @@ from emorl.nn.lattice import Lattice, draw_lattice
 from emorl.nn.prior import HierarchicalPrior, Prior
 from emorl.nn.refinement import RefinementNetwork
 from emorl.nn.stochastic import StochasticLayer
-from emorl.probability import LIKELIHOODS, Gaussian, Noise, as_float32
+from emorl.probability import LIKELIHOODS, Gaussian, Noise, as_float32, slots_in_use
 from emorl.schedules import Schedule
 from emorl.types import Decomposition, Outcome
 
@@ -59,6 +59,8 @@ class ObjectiveConfig:
     prior_draw: Literal["fresh", "ancestral"] = "fresh"  # which sample conditions the prior (Difference 17)
     loss_weights: LossWeights = "code"  # of the losses along refinement (Difference 1)
     kl_weight: Schedule = Schedule.parse(1)  # β
+    # Nats that each used slot costs; above 0, slots that are not needed become empty.
+    presence: Schedule = Schedule.parse(0)
     nll_weight: float = 1.0  # of the reconstruction; GECO multiplies it
     geco: GecoConfig = field(default_factory=lambda: GecoConfig(target=-61000.0))
 
@@ -70,6 +72,8 @@ class ObjectiveConfig:
             raise UserError(
                 f"model.objective.kl_weight must never be below 0, as in {str(self.kl_weight)!r}."
             )
+        if self.presence.smallest < 0:
+            raise UserError(f"model.objective.presence must never be below 0, as in {str(self.presence)!r}.")
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ class EfficientMORL(Model):
     terms = ("nll", "kl", "kl_hierarchical", "nll_stage1", "nll_weight", "variance")
     config: EfficientMORLConfig
     kl_weight: Tensor
+    presence: Tensor
     sigma: Tensor
 
     def __init__(self, config: EfficientMORLConfig) -> None:
@@ -124,8 +129,9 @@ class EfficientMORL(Model):
 
     @property
     def schedules(self) -> dict[str, Schedule]:
-        """β and σ."""
-        return {"kl_weight": self.config.objective.kl_weight, "sigma": self.config.objective.sigma}
+        """β, σ and the cost of a used slot."""
+        objective = self.config.objective
+        return {"kl_weight": objective.kl_weight, "presence": objective.presence, "sigma": objective.sigma}
 
     def initialise(self) -> None:
         """Differences 21 and 23. What is not listed (encoder position, refinement GRU) keeps PyTorch's defaults."""
@@ -141,20 +147,9 @@ class EfficientMORL(Model):
             self.layer.attention.q.weight.mul_(inference.sharpness)
         nn.init.constant_(self.layer.mlp_s.get_parameter("2.bias"), inference.scale_bias)
 
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        num_slots: int | None = None,
-        num_steps: int | None = None,
-        trace: bool = False,
-        noise: Noise | None = None,
-    ) -> Outcome:
+    def compute(self, x: Tensor, K: int, I: int, noise: Noise, *, trace: bool) -> Outcome:
         """Two-stage inference. Comments carry the line numbers of Algorithm 1."""
-        self.check_images(x)
-        K, I = self.budget(num_slots, num_steps)
-        noise = noise or Noise()
-        beta, weight = self.kl_weight, self.reconstruction_weight
+        beta = self.kl_weight
         cut = keep if torch.is_grad_enabled() else new_leaf  # at test time memory does not grow with I
         reconstruct = partial(self.reconstruct, x, is_training=torch.is_grad_enabled())
 
@@ -170,7 +165,7 @@ class EfficientMORL(Model):
             p, p_refine = self.prior(conditions, Gaussian.standard(z[-1]))
             kls = [q_l.kl(p_l) for q_l, p_l in zip(q, p, strict=False)]  # Eq. 4; none for L = 0
             total, nll, masks, components = reconstruct(z[-1], is_last=I == 0)
-            losses, nlls = [beta * sum(kl.sum() for kl in kls) + weight * total], [nll]  # line 18
+            losses, nlls = [beta * sum(kl.sum() for kl in kls) + total], [nll]  # line 18
             steps.append(Decomposition(masks, components, q_i.mu.detach(), alpha[-1] if alpha else None))
 
             # Stage 2: iterative refinement.
@@ -182,7 +177,7 @@ class EfficientMORL(Model):
                 q_i = Gaussian.from_params(lam_i)
                 z_i = noise.sample(q_i)  # line 24
                 total, nll, masks, components = reconstruct(z_i, is_last=i == I)  # line 25
-                losses.append(beta * q_i.kl(p_refine).sum() + weight * total)  # line 26
+                losses.append(beta * q_i.kl(p_refine).sum() + total)  # line 26
                 nlls.append(nll)
                 updates.append(delta)
                 steps.append(Decomposition(masks, components, q_i.mu.detach()))
@@ -210,7 +205,7 @@ class EfficientMORL(Model):
         return lam, z, alpha
 
     def reconstruct(self, x: Tensor, z: Tensor, *, is_training: bool, is_last: bool) -> tuple[Tensor, ...]:
-        """Decodes `z`. Returns its NLL summed over images, its NLL per image, masks and components.
+        """Decodes `z`. Returns what it costs, summed over images, its NLL per image, masks and components.
 
         Only the sum can be differentiated: with respect to the decoder too in training, to `z` alone at test time,
         and not at all where nothing follows. Training looks at a lattice of pixels, if configured.
@@ -222,16 +217,21 @@ class EfficientMORL(Model):
         def f(z: Tensor, images: slice) -> tuple[Tensor, ...]:
             return self.explain(x[images], lattice, z)
 
-        return value_and_gradient(
+        total, _, *rest = value_and_gradient(
             f,
             z,
             parameters,
             needed=is_training or not is_last,
             images_at_once=self.decoder.images_at_once,
         )
+        return total, *rest
 
-    def explain(self, x: Tensor, lattice: Lattice | None, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Decodes `z`. Returns its NLL per image, masks and components, at the pixels of `lattice` only if given."""
+    def explain(self, x: Tensor, lattice: Lattice | None, z: Tensor) -> tuple[Tensor, ...]:
+        """Decodes `z`. Returns cost and NLL per image, masks and components, at the pixels of `lattice` if given.
+
+        What is decoded costs its weighted NLL, and its used slots. That slots are used at all is the prior's matter, as
+        the KL is, so β weighs it.
+        """
         sigma = float(self.sigma)
         if lattice is None:
             log_masks, components = self.decoder(z)
@@ -239,7 +239,11 @@ class EfficientMORL(Model):
         else:
             log_masks, components = self.decoder(z, lattice.coordinates(like=z))
             nll = self.likelihood(lattice.of(x), log_masks, components, sigma, lattice.weights)
-        return nll, log_masks.exp(), components
+        masks, cost = log_masks.exp(), self.reconstruction_weight * nll
+        if self.config.objective.presence.largest > 0:
+            used = slots_in_use(masks, None if lattice is None else lattice.weights)
+            cost = cost + self.kl_weight * self.presence * used
+        return cost, nll, masks, components
 
     def terms_of(
         self,

@@ -109,19 +109,8 @@ class Genesis(Model):
             for bias in biases:
                 bias.chunk(2)[1].add_(self.config.scale_bias)
 
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        num_slots: int | None = None,
-        num_steps: int | None = None,
-        trace: bool = False,
-        noise: Noise | None = None,
-    ) -> Outcome:
+    def compute(self, x: Tensor, K: int, num_steps: int, noise: Noise, *, trace: bool) -> Outcome:
         """Masks from z^m, then appearances from z^c, or both from one latent."""
-        self.check_images(x)
-        K, _ = self.budget(num_slots, num_steps)
-        noise = noise or Noise()
         learn = self.training and torch.is_grad_enabled()
 
         q_m, z_m = self.posterior(self.encoder(x, learn=learn), K, noise)
@@ -163,6 +152,10 @@ class Genesis(Model):
         z_c = slots if self.config.shared else slots[..., self.config.mask_size :]
         decoded = self.log_masks(z_m, learn=False), self.decoder.render(z_c).sigmoid()
         return self.rendered(decoded, slots, size)
+
+    def layers(self, slots: Tensor) -> tuple[Tensor, Tensor] | None:
+        """None: a slot's mask is a share of what the slots before it have left."""
+        return None
 
     def adapt(self, terms: Mapping[str, Tensor]) -> None:
         """Moves the weight of the KL."""

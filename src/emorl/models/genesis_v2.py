@@ -43,7 +43,7 @@ class GenesisV2Config:
     embedding_size: int = 8  # of a pixel's colour code; the last two are where it is
     kernel: Kernel = "gaussian"  # how the share of a seed falls with the distance of codes
     decoder: DecoderConfig = field(default_factory=lambda: DecoderConfig("normed"))
-    frequencies: int = 0  # of the positions that features are told, per axis; 0, as published: they are not
+    frequencies: int = 0  # of the sines that tell features their position, per axis; 0, as published: none
     hidden_size: int = 256  # of the prior's LSTM
     likelihood: Literal["gaussian", "mixture"] = "mixture"  # one Gaussian around the sum, or one per slot
     likelihood_sigma: float = 0.7  # scale of those Gaussians
@@ -91,19 +91,8 @@ class GenesisV2(Model):
             self.posterior.get_parameter("1.2.bias")[D:] += config.scale_bias
         self.geco = config.geco.build(image_size=config.image_size, sigma=config.likelihood_sigma)
 
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        num_slots: int | None = None,
-        num_steps: int | None = None,
-        trace: bool = False,
-        noise: Noise | None = None,
-    ) -> Outcome:
+    def compute(self, x: Tensor, K: int, num_steps: int, noise: Noise, *, trace: bool) -> Outcome:
         """Clusters pixels, infers a slot from each cluster, and decodes the slots."""
-        self.check_images(x)
-        K, _ = self.budget(num_slots, num_steps)
-        noise = noise or Noise()
         features = self.unet(x)
         log_clusters = self.clustering(self.segmentation_head(features), K, noise)
         if self.position is not None:  # what is averaged over a cluster should tell where it is
@@ -121,7 +110,7 @@ class GenesisV2(Model):
         terms = {"nll": nll, "kl": kl, "mask_kl": clusters_kl, "kl_weight": beta}
         clusters = log_clusters.exp().detach()
         answer = Decomposition(log_masks.exp(), components, q.mu, clusters).detach()
-        # With `trace`, what the clustering saw comes before what the slots know of it.
+        # With `trace`, the clusters come before what the slots decode to.
         steps = (replace(answer, masks=clusters), answer) if trace else (answer,)
         return Outcome(loss.mean(), {name: term.detach() for name, term in terms.items()}, steps)
 

@@ -49,7 +49,8 @@ class IODINEConfig:
     refine_sizes: tuple[int, ...] = (256, 256)  # of the MLP after them
     coordinates: Literal["linear", "cosine"] = "linear"  # how refinement knows where a pixel is
     lstm_size: int = 256  # 0: refinement has no memory
-    picture_gradients: bool = False  # as published: train through what refinement sees, for two more decodes
+    # As published: differentiate the inputs of refinement too, which costs two more decodings.
+    picture_gradients: bool = False
     legacy_constants: bool = False  # as published: a constant beside slots, one beside pixels, one beside λ
     initialisation: Literal["official", "scaled"] = "official"  # Sonnet's defaults, or He and Xavier
     scale_bias: float = 0.0  # what each refinement adds to the unconstrained scale at the start
@@ -64,7 +65,7 @@ class IODINEConfig:
 
 
 class IODINE(Model):
-    """K symmetric slots that start alike, are told apart by a sample, and refined T times."""
+    """K symmetric slots: all start with one distribution, differ by their samples, and are refined T times."""
 
     Config: ClassVar[type] = IODINEConfig
     least_steps: ClassVar[int | None] = 1
@@ -95,19 +96,9 @@ class IODINE(Model):
         nn.init.uniform_(self.lam0, -bound, bound)
         nn.init.constant_(self.refine.head.bias[self.config.slot_size :], self.config.scale_bias)
 
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        num_slots: int | None = None,
-        num_steps: int | None = None,
-        trace: bool = False,
-        noise: Noise | None = None,
-    ) -> Outcome:
+    def compute(self, x: Tensor, K: int, T: int, noise: Noise, *, trace: bool) -> Outcome:
         """Decodes, differentiates and refines T times; late losses count most."""
-        self.check_images(x)
-        K, T = self.budget(num_slots, num_steps)
-        noise, training, beta = noise or Noise(), torch.is_grad_enabled(), self.kl_weight
+        training, beta = torch.is_grad_enabled(), self.kl_weight
         lam, state = self.lam0.expand(len(x), K, -1), None
         loss, steps, updates = x.new_zeros(()), [], {}
         for t, weight in enumerate(refinement_weights(T)):
@@ -152,8 +143,8 @@ class IODINE(Model):
     def explain(self, x: Tensor, z: Tensor, *, needs_gradient: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Decodes `z`. Returns its NLL per image, what slots paint, and the gradient of the NLL with respect to that.
 
-        The gradient is on the way to that of `z`, but autograd does not keep it. Likelihoods are cheap beside
-        decoders, so it is computed on its own; it is zero where nobody asks for it.
+        Autograd computes that gradient for the one of `z`, but does not return it. Likelihoods are cheap beside
+        decoders, so it is computed a second time; it is zero if not needed.
         """
         painted = self.paint(z)
         nll = -self.likelihood(x, painted).sum(dim=(1, 2, 3))
@@ -165,7 +156,7 @@ class IODINE(Model):
         return nll, painted, gradient
 
     def look(self, x: Tensor, z: Tensor, painted: Tensor, gradient: Tensor) -> Tensor:
-        """Returns what refinement makes of the pictures that `z` has `painted`, (B, K, C).
+        """Returns the features (B, K, C) that refinement computes from the pictures that `z` has `painted`.
 
         In training its activations are computed again in the backward pass, so that memory does not grow with T.
         """
@@ -194,6 +185,11 @@ class IODINE(Model):
         """As Model has it; `slots` are values of z."""
         painted = shown(self.paint(slots, self.places(size, slots)), slots)
         return painted if size in (None, painted.masks.shape[-1]) else painted.resized(size)
+
+    def layers(self, slots: Tensor) -> tuple[Tensor, Tensor] | None:
+        """As Model has it, with colours cut off at 0 and 1."""
+        colours, logits = self.paint(slots).split([3, 1], dim=2)
+        return logits, colours.clamp(0, 1)
 
     @property
     def schedules(self) -> dict[str, Schedule]:

@@ -73,19 +73,8 @@ class MONet(Model):
         with torch.no_grad():
             self.encoder.mlp.get_parameter("2.bias")[config.slot_size :] += config.scale_bias
 
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        num_slots: int | None = None,
-        num_steps: int | None = None,
-        trace: bool = False,
-        noise: Noise | None = None,
-    ) -> Outcome:
+    def compute(self, x: Tensor, K: int, num_steps: int, noise: Noise, *, trace: bool) -> Outcome:
         """Attention chooses the masks, and the VAE encodes and decodes what each of them shows."""
-        self.check_images(x)
-        K, _ = self.budget(num_slots, num_steps)
-        noise = noise or Noise()
         log_masks = self.attend(x, K)
         mu, log_sigma = self.encoder(x, log_masks).chunk(2, dim=-1)
         q = Gaussian(mu, log_sigma.exp())

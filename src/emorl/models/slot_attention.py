@@ -1,20 +1,86 @@
-"""Slot Attention (Locatello et al., NeurIPS 2020): an autoencoder whose slots compete for the pixels of an image."""
+"""Slot Attention (Locatello et al., NeurIPS 2020): an autoencoder whose slots compete for the pixels of an image.
+
+SlotAutoencoder is what it shares with its baseline, models/slot_mlp.py.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from emorl.errors import check_numbers
-from emorl.models.slot_autoencoder import SlotAutoencoder, SlotAutoencoderConfig
+from emorl.models.base import Model
+from emorl.models.parts import DecoderConfig, EncoderConfig, check_block
 from emorl.nn import initialise
 from emorl.nn.attention import SetAttention
+from emorl.nn.lattice import draw_lattice
 from emorl.nn.mlp import mlp
-from emorl.probability import Gaussian, Noise
-from emorl.types import Outcome
+from emorl.probability import Gaussian, Noise, total
+from emorl.types import Decomposition, Outcome
+
+
+@dataclass(frozen=True)
+class SlotAutoencoderConfig:
+    """The published CLEVR6 configuration by default."""
+
+    image_size: int = 128  # side of the square images
+    num_slots: int = 7  # K
+    slot_size: int = 64  # D
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    decoder: DecoderConfig = field(default_factory=lambda: DecoderConfig("deconv"))
+    block: int = 1  # train on one pixel of each block x block, drawn anew (nn/lattice.py); needs "pixels"
+
+    def __post_init__(self) -> None:
+        check_numbers("model", self, image_size=5, num_slots=1, slot_size=1, block=1)
+        check_block("model.block", self.block, self.decoder)
+
+
+class SlotAutoencoder(Model):
+    """An encoder of tokens, a decoder of slots, and the squared error between image and reconstruction."""
+
+    terms = ("error",)
+    config: SlotAutoencoderConfig
+
+    def __init__(self, config: SlotAutoencoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = config.encoder.build()
+        self.decoder = config.decoder.build(image_size=config.image_size, slot_size=config.slot_size)
+
+    def reconstruct(self, x: Tensor, slots: Tensor) -> tuple[Tensor, Decomposition]:
+        """Returns the squared error of each image, on the scale from -1 to 1, and the decoding.
+
+        Training looks at a lattice of pixels, if configured.
+        """
+        size, block = self.config.image_size, self.config.block
+        if block > 1 and torch.is_grad_enabled():
+            lattice = draw_lattice(size, block, x.device)
+            log_masks, colours = self.decoder.unbounded(slots, lattice.coordinates(like=slots))
+            x, weights = lattice.of(x), lattice.weights
+        else:
+            log_masks, colours = self.decoder.unbounded(slots)
+            weights = None
+        squares = (2 * x - 1 - (log_masks.exp() * colours).sum(dim=1)).square()
+        error = total(squares, weights) / (3 * size**2)
+        return error, self.rendered((log_masks, to_unit(colours)), slots, None)
+
+    def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
+        """As Model has it, with colours cut off at 0 and 1."""
+        log_masks, colours = self.decoder.unbounded(slots, self.places(size, slots))
+        return self.rendered((log_masks, to_unit(colours)), slots, size)
+
+    def layers(self, slots: Tensor) -> tuple[Tensor, Tensor] | None:
+        """As Model has it, with colours cut off at 0 and 1."""
+        colours, logits = self.decoder.render(slots).split([3, 1], dim=2)
+        return logits, to_unit(colours)
+
+
+def to_unit(colours: Tensor) -> Tensor:
+    """Colours on the scale from -1 to 1, not bounded by it, on the scale from 0 to 1."""
+    return ((colours + 1) / 2).clamp(0, 1)
 
 
 @dataclass(frozen=True)
@@ -66,22 +132,12 @@ class SlotAttention(SlotAutoencoder):
                 self.attention.k.weight.mul_(3)
                 self.log_sigma.sub_(1.6)  # a fifth: the GRU carries this noise along with what it reads
 
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        num_slots: int | None = None,
-        num_steps: int | None = None,
-        trace: bool = False,
-        noise: Noise | None = None,
-    ) -> Outcome:
+    def compute(self, x: Tensor, K: int, T: int, noise: Noise, *, trace: bool) -> Outcome:
         """Draws slots, lets them compete for tokens T times, and decodes them."""
-        self.check_images(x)
-        K, T = self.budget(num_slots, num_steps)
         keys, values = self.attention.keys_and_values(self.encoder(x))
         side = self.encoder.grid(self.config.image_size)
         shape = (len(x), K, self.config.slot_size)
-        slots = (noise or Noise()).start(Gaussian(self.mu.expand(shape), self.log_sigma.exp().expand(shape)))
+        slots = noise.start(Gaussian(self.mu.expand(shape), self.log_sigma.exp().expand(shape)))
         steps = []
         for t in range(1, T + 1):
             update, alpha = self.attention(keys, values, slots)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from emorl.errors import check_numbers
-from emorl.models.slot_autoencoder import SlotAutoencoder, SlotAutoencoderConfig
+from emorl.models.slot_attention import SlotAutoencoder, SlotAutoencoderConfig
 from emorl.nn import initialise
 from emorl.nn.mlp import mlp
 from emorl.probability import Noise, as_float32
@@ -43,18 +43,8 @@ class SlotMLP(SlotAutoencoder):
         initialise.keras(self)
         self.decoder.initialise()
 
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        num_slots: int | None = None,
-        num_steps: int | None = None,
-        trace: bool = False,
-        noise: Noise | None = None,
-    ) -> Outcome:
+    def compute(self, x: Tensor, K: int, num_steps: int, noise: Noise, *, trace: bool) -> Outcome:
         """Reads all slots off the tokens at once, and decodes them."""
-        self.check_images(x)
-        K, _ = self.budget(num_slots, num_steps)
         side = self.encoder.grid(self.config.image_size)
         tokens = as_float32(self.encoder(x)).mT.unflatten(-1, (side, side))  # CPUs do not resize bf16
         tokens = F.interpolate(tokens, size=(GRID, GRID), mode="bilinear", antialias=True)

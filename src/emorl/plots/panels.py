@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
 from emorl.errors import UserError
-from emorl.files import MARK, make_directory, write_bytes
+from emorl.files import MARK, check_output, make_directory, write_bytes
 
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]  # (H, W, 3)
 
@@ -43,9 +43,15 @@ class Panels:
     slots_from: int | None = None  # columns from here on belong to slots
 
     @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of a panel, in pixels."""
+        height, width, _ = next(panel.shape for row in self.rows for panel in row if panel is not None)
+        return height, width
+
+    @property
     def side(self) -> int:
-        """Pixels on each side of a panel."""
-        return next(len(panel) for row in self.rows for panel in row if panel is not None)
+        """The longer side of a panel, in pixels."""
+        return max(self.size)
 
     @property
     def colors(self) -> list[tuple[int, int, int] | None]:
@@ -57,33 +63,32 @@ class Panels:
 
     def strip(self, row: int, scale: int) -> Image.Image:
         """One row without names, its panels enlarged by a whole factor; between them one sees through."""
-        step = self.side * scale + GAP
-        canvas = Image.new("RGBA", (max(map(len, self.rows)) * step - GAP, step - GAP), (255, 255, 255, 0))
+        height, width = (side * scale for side in self.size)
+        step = width + GAP
+        canvas = Image.new("RGBA", (max(map(len, self.rows)) * step - GAP, height), (255, 255, 255, 0))
         for column, panel in enumerate(self.rows[row]):
             if panel is not None:
-                size = (step - GAP, step - GAP)
-                canvas.paste(
-                    Image.fromarray(panel).resize(size, Image.Resampling.NEAREST), (column * step, 0)
-                )
+                enlarged = Image.fromarray(panel).resize((width, height), Image.Resampling.NEAREST)
+                canvas.paste(enlarged, (column * step, 0))
         return canvas
 
     def drawn(self) -> Image.Image:
         """All rows on white, labels on the left and titles above, with a bar in the colour of the slot."""
         scale = max(1, -(-PANEL // self.side))
-        step = self.side * scale + GAP
+        down, step = (side * scale + GAP for side in self.size)
         font = ImageFont.load_default(TEXT)
         left = GAP + (
             max(int(font.getlength(label)) for label in self.labels) + 2 * GAP if self.labels else 0
         )
         top = GAP + (TEXT + 3 * GAP if self.titles else 0)
-        size = (left + max(map(len, self.rows)) * step, top + len(self.rows) * step)
+        size = (left + max(map(len, self.rows)) * step, top + len(self.rows) * down)
         canvas = Image.new("RGB", size, "white")
         draw = ImageDraw.Draw(canvas)
         for r in range(len(self.rows)):
             strip = self.strip(r, scale)
-            canvas.paste(strip, (left, top + r * step), strip)
+            canvas.paste(strip, (left, top + r * down), strip)
         for r, label in enumerate(self.labels):
-            draw.text((left - 2 * GAP, top + r * step + step // 2), label, INK, font, anchor="rm")
+            draw.text((left - 2 * GAP, top + r * down + down // 2), label, INK, font, anchor="rm")
         for c, (title, color) in enumerate(zip(self.titles, self.colors, strict=True)):
             x = left + c * step
             draw.text((x + (step - GAP) // 2, top // 2 - 1), title, INK, font, anchor="mm")
@@ -105,6 +110,13 @@ def stacked(pictures: Sequence[Image.Image]) -> Image.Image:
         whole.paste(one, (0, top))
         top += one.height
     return whole
+
+
+def check_picture_file(path: Path) -> None:
+    """Raises UserError if an image cannot be written there: because of its suffix, or what is there already."""
+    if path.suffix.lower() not in Image.registered_extensions() and not path.is_dir():
+        raise UserError(f"Cannot write {path}: {path.suffix!r} is no kind of image; name it .png.")
+    check_output(path)
 
 
 def save_picture(picture: Image.Image, path: Path) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,15 +12,19 @@ from PIL import Image
 from torch import Tensor
 
 from emorl.data.base import SceneDataset
+from emorl.data.fit import resized
 from emorl.evaluation.evaluate import Scores
 from emorl.evaluation.inference import decompose_scene, infer
 from emorl.evaluation.latents import Edit, slots_of, swept
 from emorl.evaluation.metrics import METRICS
-from emorl.files import MARK, write_bytes
 from emorl.models.base import Model
-from emorl.plots.panels import Panels, Pixels, grid, palette, save_picture
+from emorl.objects import owners
+from emorl.plots.panels import Panels, Pixels, palette
 from emorl.probability import scene_seeds
 from emorl.types import Decomposition, Scene
+
+FIRST = ("image", "rebuilt", "masks")  # panels before those of slots
+OWNERS = FIRST.index("masks")
 
 
 def to_pixels(image: Tensor) -> Pixels:
@@ -40,15 +41,38 @@ def segmentation_pixels(segmentation: Tensor, *, has_background: bool) -> Pixels
     return pixels
 
 
+def owner_pixels(masks: Tensor) -> Pixels:
+    """Colours each pixel by the slot that owns it, dark grey where none does; `masks` are (K, 1, H, W)."""
+    owner = owners(masks.squeeze(1).detach().float().cpu().numpy())
+    return segmentation_pixels(torch.from_numpy(owner) + 1, has_background=True)
+
+
 def decomposition_row(image: Tensor, d: Decomposition, b: int = 0) -> list[Pixels]:
     """Panels for image `b`: input, reconstruction, segmentation, then each slot's component on its mask."""
     slots = [d.masks[b, k] * d.components[b, k] + (1 - d.masks[b, k]) for k in range(d.masks.shape[1])]
     return [
         to_pixels(image),
         to_pixels(d.image[b]),
-        segmentation_pixels(d.segmentation[b], has_background=False),
+        owner_pixels(d.masks[b]),
         *map(to_pixels, slots),
     ]
+
+
+def decomposition_panels(image: Tensor, d: Decomposition, *, largest: int = 320) -> Panels:
+    """One picture taken apart, of any size; panels have sides of at most `largest` pixels."""
+    row = decomposition_row(image, d)
+    factor = min(1.0, largest / max(row[0].shape))
+    height, width = (max(1, round(side * factor)) for side in row[0].shape[:2])
+    small = [
+        resized(panel, height, width, smooth=number != OWNERS) if factor < 1 else panel
+        for number, panel in enumerate(row)
+    ]
+    return Panels([small], titles=titles_of(small), slots_from=len(FIRST))
+
+
+def titles_of(row: Sequence[Pixels]) -> list[str]:
+    """The names of the panels of `decomposition_row`."""
+    return [*FIRST, *(f"slot {k}" for k in range(len(row) - len(FIRST)))]
 
 
 def scene_panels(
@@ -69,8 +93,7 @@ def scene_panels(
         for index in indices
         if index < len(scenes)
     ]
-    titles = ["image", "rebuilt", "masks", *(f"slot {k}" for k in range(len(rows[0]) - 3))]
-    return Panels(rows, labels, titles, slots_from=3)
+    return Panels(rows, labels, titles_of(rows[0]), slots_from=len(FIRST))
 
 
 def scenes_apart(model: Model, scenes: SceneDataset, **options: Any) -> Image.Image:
@@ -95,20 +118,7 @@ def scene_row(scene: Scene) -> list[Pixels]:
     return [to_pixels(scene.image), segmentation_pixels(scene.segmentation, has_background=True)]
 
 
-def save_decomposition(path: Path, image: Tensor, d: Decomposition, b: int = 0) -> None:
-    """Writes `path`.png, the row of panels, and `path`.npz, the numbers behind it."""
-    save_picture(grid([decomposition_row(image, d, b)]), path.with_name(path.name + ".png"))
-    arrays = {"masks": d.masks[b], "components": d.components[b], "slots": d.slots[b]}
-    arrays |= {"image": d.image[b], "segmentation": d.segmentation[b]}
-    numbers: dict[str, Any] = {name: t.cpu().numpy() for name, t in arrays.items()}
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **numbers)
-    with zipfile.ZipFile(buffer, "a") as archive:
-        archive.comment = MARK.encode()
-    write_bytes(path.with_name(path.name + ".npz"), buffer.getvalue())
-
-
-# Inference step by step, as in the paper's Figure 6: what each layer and refinement believes, and where it looks.
+# Inference step by step, as in the paper's Figure 6: the posterior after each layer and refinement, and its attention.
 
 
 def posterior_panels(
@@ -141,17 +151,17 @@ def step_names(steps: Sequence[Decomposition]) -> list[str]:
 
 
 def posterior_row(image: Tensor, step: Decomposition) -> list[Pixels | None]:
-    """Panels: reconstruction, masks, who attends where, and the image in the light of each slot's attention.
+    """Panels: reconstruction, masks, the slot with most attention at each place, and the image times each attention.
 
-    A step without attention has the slots' masks for light.
+    A step without attention uses the slots' masks in its place.
     """
-    light = step.masks[0] if step.attention is None else enlarged(step.attention[0], image.shape[-1])
-    assigned = None if step.attention is None else light.argmax(dim=0).squeeze(0)
+    seen = step.masks[0] if step.attention is None else enlarged(step.attention[0], image.shape[-1])
+    assigned = None if step.attention is None else seen.argmax(dim=0).squeeze(0)
     return [
         to_pixels(step.image[0]),
-        segmentation_pixels(step.segmentation[0], has_background=False),
+        owner_pixels(step.masks[0]),
         None if assigned is None else segmentation_pixels(assigned, has_background=False),
-        *(to_pixels(image * (of_slot / of_slot.amax().clamp_min(1e-6)).cpu()) for of_slot in light),
+        *(to_pixels(image * (of_slot / of_slot.amax().clamp_min(1e-6)).cpu()) for of_slot in seen),
     ]
 
 
@@ -180,5 +190,5 @@ def edit_row(model: Model, scenes: SceneDataset, edit: Edit) -> list[Pixels]:
         to_pixels(mask * found.components[0, edit.slot] + (1 - mask)),
         to_pixels(found.image[1]),
         to_pixels(CONTRAST * change),
-        *(segmentation_pixels(segmentation, has_background=False) for segmentation in found.segmentation),
+        *map(owner_pixels, found.masks),
     ]

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 from emorl.errors import UserError
-from emorl.files import MARK, cause, make_directory, write_bytes
+from emorl.files import MARK, cause, check_output, make_directory, write_bytes
 
 P = ParamSpec("P")
 Chart = Any  # matplotlib.figure.Figure
+KINDS = ("", "png", "svg", "pdf", "jpg", "jpeg", "webp", "tif", "tiff")  # suffixes that chart files may have
 
 INK = "#3d434d"  # of text and lines; in a page it becomes the colour of its text
 COLORS = ["#3b7dd8", "#e0782f", "#2f9e79", "#c0508f", "#8a72d8", "#b8912a", "#4aa3b8", "#d05353"]
@@ -91,6 +92,15 @@ def without_font_warnings() -> Iterator[None]:
         yield
 
 
+def check_chart_file(path: Path) -> None:
+    """Raises UserError if a chart cannot be written there: because of its suffix, or what is there already."""
+    if path.suffix.lower().removeprefix(".") not in KINDS and not path.is_dir():
+        raise UserError(
+            f"Cannot write {path}: {path.suffix!r} is no kind of chart; name it .png, .svg or .pdf."
+        )
+    check_output(path)
+
+
 def save_chart(chart: Chart, path: Path) -> None:
     """Writes PNG, SVG or PDF, as the name says, at once or not at all. The file has MARK, if it can."""
     kind, buffer = path.suffix.lower().removeprefix("."), io.BytesIO()
@@ -109,7 +119,8 @@ def svg_of(chart: Chart) -> str:
     import matplotlib
 
     buffer = io.StringIO()
-    bare: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # metadata name outside addresses
+    # matplotlib's own metadata would put addresses of web sites into the page.
+    bare: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with without_font_warnings(), matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "emorl"}):
         chart.savefig(buffer, format="svg", transparent=True, metadata=bare)
     svg = buffer.getvalue()

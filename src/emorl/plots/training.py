@@ -15,7 +15,7 @@ from emorl.plots.style import COLORS, DASHES, INK, Chart
 
 Metrics = Sequence[Mapping[str, Any]]  # the lines of metrics.jsonl
 POINTS = 160  # at most so many of a line are drawn, each a mean of its neighbours
-START = 0.04  # share of the training whose loss may leave the frame: it falls from great heights
+START = 0.04  # share of the training, at its start, whose loss may be cut off: it is far above the rest
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Pictures of what a model found."""
+"""Reports: HTML pages about runs."""

@@ -20,7 +20,7 @@ from emorl.plots.pictures import (
     worst_by,
     worst_scenes,
 )
-from emorl.report.groups import Extent, Group, Scored, shortened
+from emorl.report.groups import Extent, Group, Scored
 from emorl.report.html import Block, Charts, Part, Section, drawing, pictures
 
 
@@ -110,8 +110,7 @@ def side_by_side(members: Sequence[Scored], count: int) -> Panels:
             row += [to_pixels(found.image[0]), segmentation_pixels(owners, has_background=True)]
         rows.append(row)
     truth = ["image", "objects"] if scenes.info.has_masks else ["image"]
-    names = shortened([one.run.label for one in members], 14)
-    titles = [*truth, *chain(*((name, "") for name in names))]
+    titles = [*truth, *chain(*((one.run.label, "") for one in members))]
     return Panels(rows, titles=titles)
 
 

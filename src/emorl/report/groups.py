@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,8 +13,9 @@ from typing import Any, Literal
 from emorl.data.base import SceneDataset
 from emorl.evaluation.evaluate import Scores
 from emorl.evaluation.metrics import metric
-from emorl.report.presets import Settings, flat, nearest_preset, system_of, title_of_system
+from emorl.report.presets import nearest_preset, system_of, title_of_system
 from emorl.report.published import Published, published
+from emorl.runs.config import differing
 from emorl.runs.run import Run
 
 Stage = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]  # its title -> progress
@@ -53,9 +54,9 @@ class Scored:
     scores: Scores
 
     @cached_property
-    def settings(self) -> Settings:
-        """The whole configuration, as in config.json."""
-        return self.run.config.to_dict()
+    def settings(self) -> dict[str, Any]:
+        """The whole configuration, by dotted name: "train.steps"."""
+        return self.run.config.flat()
 
     @cached_property
     def preset(self) -> str | None:
@@ -82,12 +83,16 @@ class Scored:
         """The paper's scores of this system on this data set."""
         return published(system_of(self.run.config), self.dataset)
 
-    @property
+    @cached_property
     def steps(self) -> str:
         """How far training has come."""
-        wanted = self.run.config.train.steps
-        done = self.run.steps_done if self.run.metrics else wanted
+        wanted, done = self.run.config.train.steps, self.run.steps_saved
         return written(wanted) if done >= wanted else f"{written(done)} of {written(wanted)}"
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether training has not come to its end."""
+        return self.run.steps_saved < self.run.config.train.steps
 
     def sees_the_same_as(self, other: Scored) -> bool:
         """Whether both models take the same images."""
@@ -123,28 +128,26 @@ def groups_of(scored: Sequence[Scored]) -> list[Group]:
     """Runs of one configuration together, named by what tells them from the others."""
     found: dict[str, list[Scored]] = {}
     for one in scored:
-        same = {name: value for name, value in flat(one.settings) if name != "train.seed"}
+        same = {name: value for name, value in one.settings.items() if name != "train.seed"}
         found.setdefault(json.dumps(same, sort_keys=True), []).append(one)
-    differing = differences([members[0].settings for members in found.values()])
+    changed = differences([members[0].settings for members in found.values()])
     groups = []
     for members in found.values():
-        settings = dict(flat(members[0].settings))
-        is_telling = 0 < len(differing) <= 2 and len(members) > 1
-        told = ", ".join(f"{short(name)} {written(settings.get(name))}" for name in differing)
+        settings = members[0].settings
+        is_telling = 0 < len(changed) <= 2 and len(members) > 1
+        by_setting = ", ".join(f"{short(name)} {written(settings.get(name))}" for name in changed)
         alone = (
             members[0].run.label
             if len(members) == 1
             else f"{members[0].run.label} and {len(members) - 1} more"
         )
-        groups.append(Group(told if is_telling else alone, members))
+        groups.append(Group(by_setting if is_telling else alone, members))
     return groups
 
 
-def differences(configurations: Sequence[Settings]) -> list[str]:
+def differences(configurations: Sequence[Mapping[str, Any]]) -> list[str]:
     """Names of the settings that are not the same in all configurations; seeds of training do not count."""
-    tables = [dict(flat(settings)) for settings in configurations]
-    names = dict.fromkeys(name for table in tables for name in table if name != "train.seed")
-    return [name for name in names if any(table.get(name) != tables[0].get(name) for table in tables)]
+    return [name for name in differing(*configurations) if name != "train.seed"]
 
 
 def short(name: str) -> str:

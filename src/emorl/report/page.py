@@ -83,5 +83,9 @@ def lead_of(groups: Sequence[Group]) -> str:
             facts[-1] += f", {mean(minutes):.0f} CPU minutes{'' if len(minutes) == 1 else ' each'}"
         facts.append(f"{written(size)} parameters")
         facts.append(f"{scores.settings['num_slots']} slots")
+    if stopped := [one for one in members if one.is_stopped]:
+        which = "training was" if len(members) == 1 else ", ".join(one.run.label for one in stopped)
+        was = "" if len(members) == 1 else (" was" if len(stopped) == 1 else " were")
+        facts.append(f"{which}{was} stopped at step {', '.join(one.steps for one in stopped)}")
     facts.append(f"scored on {scores.settings['images']} held-out scenes, one inference each")
     return f"{who}: {'; '.join(facts)}."

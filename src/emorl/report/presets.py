@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from emorl.report.published import SYSTEMS
-from emorl.runs.config import RunConfig
+from emorl.runs.config import RunConfig, differing
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run
-
-Settings = Mapping[str, Any]
-
-
-def flat(settings: Settings, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested settings as (dotted name, value)."""
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{path}{name}.")
-        else:
-            yield f"{path}{name}", value
-
-
-def changed(one: Settings, other: Settings) -> list[str]:
-    """Dotted names of the settings that differ."""
-    mine, theirs = dict(flat(one)), dict(flat(other))
-    return [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
 
 
 def nearest_preset(config: RunConfig) -> str | None:
     """The preset of this kind of model and data that differs in the fewest settings."""
-    own = config.to_dict()
+    own = config.flat()
     same = [
         name
         for name, preset in PRESETS.items()
         if type(preset.model) is type(config.model) and preset.data.name == config.data.name
     ]
-    return min(same, key=lambda name: len(changed(own, PRESETS[name].to_dict())), default=None)
+    return min(same, key=lambda name: len(differing(own, PRESETS[name].flat())), default=None)
 
 
 def system_of(config: RunConfig) -> str:
@@ -45,12 +27,17 @@ def system_of(config: RunConfig) -> str:
 
     It is finer than the kind of model: GENESIS and GENESIS-S are one class.
     """
-    own = config.to_dict()["model"]
+    own = model_settings(config)
     same = {name: preset for name, preset in PRESETS.items() if type(preset.model) is type(config.model)}
     nearest = min(
-        same, key=lambda name: len(changed(own, same[name].to_dict()["model"])), default=own["kind"]
+        same, key=lambda name: len(differing(own, model_settings(same[name]))), default=own["model.kind"]
     )
     return str(nearest).split("/")[0]
+
+
+def model_settings(config: RunConfig) -> dict[str, Any]:
+    """The settings of the model alone, by dotted name."""
+    return {name: value for name, value in config.flat().items() if name.startswith("model.")}
 
 
 def title_of_system(config: RunConfig) -> str:
@@ -64,13 +51,13 @@ def train_command(run: Run) -> str:
     if "command" in run.card:
         return str(run.card["command"])
     preset = nearest_preset(run.config)
-    own = dict(flat(run.config.to_dict()))
-    differing = [] if preset is None else changed(run.config.to_dict(), PRESETS[preset].to_dict())
-    can_be_options = all(is_option(own.get(name)) for name in differing) and len(differing) <= 8
+    own = run.config.flat()
+    changed = [] if preset is None else differing(own, PRESETS[preset].flat())
+    can_be_options = all(is_option(own.get(name)) for name in changed) and len(changed) <= 8
     if preset is None or not can_be_options:
         return shlex.join(["emorl", "train", f"{run.name}/config.json", "--out", f"{run.name}-again"])
     words = ["emorl", "train", preset, "--out", run.name]
-    for name in differing:
+    for name in changed:
         words += [f"--{name.replace('_', '-')}", *as_words(own[name])]
     return shlex.join(words)
 

@@ -12,8 +12,9 @@ from emorl.plots.style import COLORS
 from emorl.plots.training import Course, training_panels
 from emorl.report.groups import Group, Scored, differences, shortened, written
 from emorl.report.html import Charts, Commands, Line, Part, Section, Table, Tile, drawing
-from emorl.report.presets import changed, flat, train_command
+from emorl.report.presets import train_command
 from emorl.report.published import PUBLISHED_ARI, SYSTEMS, Published, published
+from emorl.runs.config import differing
 from emorl.runs.presets import PRESETS
 
 GENERATED = " Scenes are generated anew by the published rules: other images of the same kind."
@@ -79,7 +80,11 @@ def paper_section(groups: Sequence[Group]) -> Section | None:
     known = {name for group in mine for name in group.first.scores.values}
     names = [name for name in ("ari", "mse", "kl") if name in known]
     lines = [
-        Line([name, *(group.text(score) for score in names)], is_marked=True) for name, group in ours.items()
+        Line(
+            [alone if len(groups) == 1 else group.label, *(group.text(score) for score in names)],
+            is_marked=True,
+        )
+        for group in mine
     ]
     for name, (system, _) in theirs.items():
         scores = published(system, dataset)
@@ -114,6 +119,8 @@ def runs_section(groups: Sequence[Group]) -> Section:
     if not is_alone:
         seeds = [str(one.run.seed) for one in members]
         lines.append(Line(["Training seed", *seeds, *("" for _ in several), ""]))
+    note = "the training was stopped there" if any(one.is_stopped for one in members) else ""
+    lines.append(Line(["Training steps", *(one.steps for one in members), *("" for _ in several), note]))
     table = Table([*head, ""], lines, style="numbers meanings")
     if is_alone:
         return Section("runs", "All scores", "", [Part([table])])
@@ -158,7 +165,7 @@ def learning_section(groups: Sequence[Group], goals: Mapping[str, Published]) ->
 
 def settings_section(groups: Sequence[Group]) -> Section:
     """Every setting; what differs from the preset, or from group to group, is marked."""
-    tables = [dict(flat(group.first.settings)) for group in groups]
+    tables = [group.first.settings for group in groups]
     names = dict.fromkeys(name for table in tables for name in table)
     preset = groups[0].first.preset
     if len(groups) > 1:
@@ -167,9 +174,8 @@ def settings_section(groups: Sequence[Group]) -> Section:
         note = "Marked: what differs between the runs."
         extra: Mapping[str, Any] = {}
     else:
-        usual = {} if preset is None else PRESETS[preset].to_dict()
-        differing = [] if preset is None else changed(usual, groups[0].first.settings)
-        extra = {name: dict(flat(usual)).get(name) for name in differing if name != "train.seed"}
+        usual = groups[0].first.settings if preset is None else PRESETS[preset].flat()
+        extra = {name: usual.get(name) for name in differing(usual, tables[0]) if name != "train.seed"}
         telling = set(extra)
         head = ["setting", "value", *(["preset"] if extra else [])]
         note = f"Marked: what differs from the preset {preset}." if extra else ""

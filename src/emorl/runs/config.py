@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +31,8 @@ class TrainConfig:
     max_grad_norm: float = 5.0  # longer gradients are scaled down to this
     num_steps: Schedule | None = Schedule.parse(3)  # I, steps of inference; None: as many as the model has
     drop_below: float = 0.0  # drop the last refinement when its update is below this share of its peak
+    # Weights to begin with instead of new ones: a run directory, the name of released weights or a .safetensors file.
+    start_from: str | None = None
     seed: int = 0  # of weights, batches and noise
     devices: int = 1  # processes or GPUs to train on, of each node
     nodes: int = 1  # machines; more than one need torchrun or SLURM
@@ -40,6 +43,7 @@ class TrainConfig:
     evaluate_every: int = 1000  # steps between scores on validation scenes
     evaluate_images: int = 64  # validation scenes to score then
     checkpoint_every: int = 500  # steps that a power cut can cost
+    logger: Literal["none", "tensorboard", "wandb"] = "none"  # where metrics go besides metrics.jsonl
 
     def __post_init__(self) -> None:
         check_numbers(
@@ -84,6 +88,14 @@ class RunConfig:
         """Returns the same run with another number of steps."""
         return replace(self, train=replace(self.train, steps=steps))
 
+    def with_whole_paths(self) -> RunConfig:
+        """Returns the same run with paths that lead to the same files from any folder."""
+        start, path = self.train.start_from, self.data.path
+        if start is not None and os.path.exists(start):  # or else it is the name of released weights
+            start = os.path.abspath(start)
+        data = replace(self.data, path=None if path is None else os.path.abspath(path))
+        return replace(self, data=data, train=replace(self.train, start_from=start))
+
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> RunConfig:
         """Returns the settings in `values`, of any version. Raises UserError naming what is wrong."""
@@ -112,6 +124,12 @@ class RunConfig:
             return RunConfig.from_dict(read_json(path))
         except UserError as error:
             raise UserError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from None
+
+
+def differing(*runs: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the settings, by dotted name as `RunConfig.flat` has them, that are not the same in all."""
+    names = dict.fromkeys(name for settings in runs for name in settings)
+    return [name for name in names if any(one.get(name) != runs[0].get(name) for one in runs)]
 
 
 def flatten(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

@@ -12,9 +12,8 @@ from emorl.evaluation.metrics import renamed
 from emorl.files import cause, read_bytes
 
 CONFIG = "config.json"  # every setting of the run
-HISTORY = (
-    "history.jsonl"  # a line for each start and resume: when, by which version, on what, and what changed
-)
+# A line for each start and resume: when, with which version and machine, and which settings changed.
+HISTORY = "history.jsonl"
 ENVIRONMENT = "environment.json"  # package and machine of the last start
 METRICS_FILE = "metrics.jsonl"  # what training measured, a line every few steps
 CHECKPOINT = "checkpoint.pt"  # everything --resume needs

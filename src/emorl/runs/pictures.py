@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from emorl.data import FOLDER, SPLITS, DataConfig, open_folder
-from emorl.data.folder import damaged_pictures
+from emorl.data.folder import Progress, damaged_pictures
 from emorl.errors import UserError
 from emorl.files import read_json, write_json
 from emorl.runs.directory import PICTURES
@@ -16,14 +16,23 @@ Names = dict[str, str]  # of each picture -> the split that it is in
 NAMED = 3  # pictures of a kind in a message
 
 
-def check_pictures(data: DataConfig) -> None:
-    """Raises UserError naming the pictures of a folder that cannot be read; other data is not looked at."""
+def check_pictures(data: DataConfig, *, progress: Progress = lambda done, total: None) -> None:
+    """Raises UserError naming the pictures of a folder that cannot be read; other data is not looked at.
+
+    Warns instead where damaged ones are left out.
+    """
     if data.name != FOLDER or data.path is None:
         return
-    if bad := damaged_pictures(Path(data.path)):
-        told = "; ".join(f"{name} ({reason})" for name, reason in bad[:NAMED])
+    if bad := damaged_pictures(Path(data.path), progress=progress):
+        named = "; ".join(f"{name} ({reason})" for name, reason in bad[:NAMED])
         more = f"; and {len(bad) - NAMED} others" if len(bad) > NAMED else ""
-        raise UserError(f"Repair or remove what cannot be used in {data.path}: {told}{more}.")
+        if data.skip_damaged:
+            warnings.warn(f"Left out of {data.path}: {named}{more}.", stacklevel=2)
+        else:
+            raise UserError(
+                f"Repair or remove what cannot be used in {data.path}, or leave it out with --skip-damaged: "
+                f"{named}{more}."
+            )
 
 
 def remember_pictures(directory: Path, data: DataConfig) -> None:
@@ -43,9 +52,11 @@ def warn_of_changes(directory: Path, data: DataConfig) -> None:
         return
     before, now = remembered(path), names_in(data)
     changes = [
-        told("added", now.keys() - before.keys()),
-        told("removed", before.keys() - now.keys()),
-        told("in another split", (name for name in before.keys() & now.keys() if before[name] != now[name])),
+        counted("added", now.keys() - before.keys()),
+        counted("removed", before.keys() - now.keys()),
+        counted(
+            "in another split", (name for name in before.keys() & now.keys() if before[name] != now[name])
+        ),
     ]
     if any(changes):
         warnings.warn(
@@ -71,7 +82,7 @@ def remembered(path: Path) -> Names:
     return dict(names)
 
 
-def told(what: str, names: Iterable[str]) -> str:
+def counted(what: str, names: Iterable[str]) -> str:
     """Returns "2 added (a.png, b.png)", or nothing if there are none."""
     found = sorted(names)
     more = ", ..." if len(found) > NAMED else ""

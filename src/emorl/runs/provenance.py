@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from emorl.runs.allocator import allocator_settings
+
 INSTALLED = "installed wheel"  # stands for the commit where the package is not in a git checkout of its own
 
 
@@ -83,12 +85,3 @@ def cpu_model() -> str:
 def load_average() -> float | None:
     """Returns the number of processes that wanted to run in the last minute, where the system counts them."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
-
-
-def allocator_settings() -> dict[str, str]:
-    """Returns the environment variables that choose or tune the memory allocator."""
-    return {
-        name: value
-        for name, value in sorted(os.environ.items())
-        if name.startswith("MALLOC_") or name == "LD_PRELOAD"
-    }

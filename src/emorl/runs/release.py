@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from emorl.errors import UserError, nearest
+from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.files import check_output, is_same_file, make_directory, read_json, write_bytes, write_json
-from emorl.runs.presets import PRESETS
+from emorl.runs.presets import preset
 from emorl.runs.run import FOLDER, Run, checksum
 
 
-def release(run: Run, name: str, preset: str, *, folder: Path = FOLDER) -> dict[str, Any]:
-    """Copies the weights of `run`, which `preset` has trained, to `folder`/`name`. Returns the card."""
+def release(run: Run, name: str, trained_by: str | None = None, *, folder: Path = FOLDER) -> dict[str, Any]:
+    """Copies the weights of `run` to `folder`/`name`. Returns the card.
+
+    Weights bear the name of the preset that trained them, or else `trained_by` says which did.
+    """
+    trained_by = trained_by or name
+    usual_steps = preset(trained_by).train.steps
     if run.directory is None or not run.is_finished:
         raise UserError(f"{run.name} is not a run directory that is trained to the end.")
-    if preset not in PRESETS:
-        raise UserError(f"There is no preset {preset!r}{nearest(preset, PRESETS)}")
     weights = folder / f"{name}.safetensors"
     check_place(weights, name, run)
     scenes, config = run.scenes("test"), run.config
+    longer = "" if config.train.steps == usual_steps else f" --train.steps {config.train.steps}"
     card = {
         "name": name,
-        "preset": preset,
-        "command": f"emorl train {preset} --out RUN --train.seed {run.seed}",
+        "preset": trained_by,
+        "command": f"emorl train {trained_by} --out RUN --train.seed {run.seed}{longer}",
         "data": f"{config.data.name}, scenes 0 to {(config.data.train_size or 0) - 1} of seed {config.data.seed}",
         "seed": run.seed,
         "steps": config.train.steps,
@@ -36,7 +41,8 @@ def release(run: Run, name: str, preset: str, *, folder: Path = FOLDER) -> dict[
         "scores_without_refinement": evaluate(run.model, scenes, num_steps=0).summary(),
         "scores_of_four_tries": evaluate(run.model, scenes, tries=4).summary(),
         "sha256": checksum(run.weights),
-        "config": config.to_dict(),
+        # Stored scenes are where they are on one machine; without a path the same scenes are made when asked for.
+        "config": replace(config, data=replace(config.data, path=None)).to_dict(),
     }
     make_directory(weights.parent)
     write_bytes(weights, run.weights.read_bytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -12,7 +13,7 @@ from typing import Any
 from emorl.errors import UserError
 from emorl.files import write_json
 from emorl.runs.checkpoint import load_checkpoint
-from emorl.runs.config import RunConfig
+from emorl.runs.config import RunConfig, differing
 from emorl.runs.directory import (
     CHECKPOINT,
     CONFIG,
@@ -30,34 +31,19 @@ from emorl.schedules import Schedule
 Changes = dict[str, tuple[Any, Any]]  # name of a setting -> what it was, what it is
 
 # Settings that a resumed run may have otherwise: how it is watched, and where it computes.
-FREE = frozenset(
-    {
-        *(f"train.{name}" for name in ("log_every", "evaluate_every", "evaluate_images", "checkpoint_every")),
-        *(f"train.{name}" for name in ("devices", "nodes", "accelerator", "compile")),
-        "data.path",
-    }
-)
+WATCHING = ("log_every", "evaluate_every", "evaluate_images", "checkpoint_every", "logger")
+PLACES = ("devices", "nodes", "accelerator", "compile")
+FREE = frozenset({*(f"train.{name}" for name in (*WATCHING, *PLACES)), "data.path"})
 STEPS = "train.steps"  # may be another one, too, if nothing else depends on it
 
 
 def prepare(run: RunConfig, directory: Path, *, resume: bool) -> dict[str, Any] | None:
     """Fills a new run directory, or checks that `run` is the one to continue. Returns its checkpoint, if any."""
+    check_directory(run, directory, resume=resume)
     path = directory / CONFIG
-    if not path.exists():
-        if found := [name for name in OURS if (directory / name).exists()]:
-            raise UserError(
-                f"{directory} has a {found[0]} but no {CONFIG}, so it is no run to continue, and nothing in it is "
-                "overwritten: choose another --out."
-            )
+    if not path.exists() or is_untrained(directory):
         begin(run, directory)
         return None
-    if is_untrained(directory):
-        begin(run, directory)
-        return None
-    if not resume:
-        raise UserError(
-            f"{directory} holds a run already: add --resume to continue it, or choose another --out."
-        )
     before, checkpoint = RunConfig.read(path), load_checkpoint(directory)
     done = 0 if checkpoint is None else int(checkpoint["progress"]["step"])
     if done > max(before.train.steps, run.train.steps):
@@ -72,6 +58,29 @@ def prepare(run: RunConfig, directory: Path, *, resume: bool) -> dict[str, Any] 
     return checkpoint
 
 
+def check_directory(run: RunConfig, directory: Path, *, resume: bool) -> None:
+    """Raises UserError if `run` can neither begin nor, with `resume`, go on in a directory. Nothing is changed."""
+    path = directory / CONFIG
+    if os.path.lexists(directory) and not directory.is_dir():
+        raise UserError(f"{directory} is a file, not a folder for a run: choose another --out.")
+    if not path.exists():
+        if found := [name for name in OURS if (directory / name).exists()]:
+            raise UserError(
+                f"{directory} has a {found[0]} but no {CONFIG}, so it is no run to continue, and nothing in it is "
+                "overwritten: choose another --out."
+            )
+    elif not resume and not is_untrained(directory):
+        try:
+            check_same(RunConfig.read(path), run.with_whole_paths(), path)
+        except UserError:  # it could not be continued like this
+            raise UserError(
+                f"{directory} holds a run already, with other settings: choose another --out."
+            ) from None
+        raise UserError(
+            f"{directory} holds a run already: add --resume to continue it, or choose another --out."
+        )
+
+
 def begin(run: RunConfig, directory: Path) -> None:
     """Writes what a run begins with."""
     write_json(directory / CONFIG, run.to_dict())
@@ -80,7 +89,7 @@ def begin(run: RunConfig, directory: Path) -> None:
 
 
 def is_untrained(directory: Path) -> bool:
-    """Whether a training has begun there, but nothing of it was saved: then there is nothing to lose."""
+    """Whether a training was started there but ended before its first checkpoint, so that it may start anew."""
     saved = any((directory / name).exists() for name in (CHECKPOINT, PREVIOUS, WEIGHTS))
     return (directory / HISTORY).exists() and not saved
 
@@ -89,9 +98,9 @@ def record(directory: Path, event: str, *, step: int, changes: Changes) -> None:
     """Writes down when, from which step on, by which version and on what machine a training goes on."""
     where = stamp()
     write_json(directory / ENVIRONMENT, where)
-    told = {name: list(values) for name, values in changes.items()}
+    as_lists = {name: list(values) for name, values in changes.items()}
     time = datetime.now(UTC).isoformat(timespec="seconds")
-    append_history(directory, {"event": event, "time": time, "step": step, "changed": told, **where})
+    append_history(directory, {"event": event, "time": time, "step": step, "changed": as_lists, **where})
 
 
 def check_same(before: RunConfig, run: RunConfig, path: Path, *, done: int = 0) -> Changes:
@@ -129,9 +138,7 @@ def resume_command(directory: Path) -> str:
 def differences(before: RunConfig, run: RunConfig) -> Changes:
     """Returns every setting that is not the same in both; of models of different kinds, the kind alone."""
     old, new = before.flat(), run.flat()
-    found = {
-        name: (old.get(name), new.get(name)) for name in {**old, **new} if old.get(name) != new.get(name)
-    }
+    found = {name: (old.get(name), new.get(name)) for name in differing(old, new)}
     return {"model.kind": found["model.kind"]} if "model.kind" in found else found
 
 

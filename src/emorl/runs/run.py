@@ -8,6 +8,7 @@ and the command that made it.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +19,7 @@ from emorl.errors import UserError, nearest
 from emorl.files import read_json
 from emorl.models import kind_of
 from emorl.models.base import Model
-from emorl.runs.checkpoint import build_model, read_weights
+from emorl.runs.checkpoint import build_model, load_checkpoint, read_weights
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CONFIG, ENVIRONMENT, SCORES, WEIGHTS, read_metrics
 from emorl.runs.pictures import warn_of_changes
@@ -113,6 +114,19 @@ class Run:
         if self.directory is None:
             return self.config.train.steps
         return int(self.metrics[-1]["step"] or 0) + 1 if self.metrics else 0
+
+    @property
+    def steps_saved(self) -> int:
+        """How many steps its weights have been trained for: those of the last checkpoint, if there is one to read."""
+        if self.directory is None:
+            return self.config.train.steps
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # resuming will tell about a damaged one
+            try:
+                checkpoint = load_checkpoint(self.directory)
+            except UserError:
+                checkpoint = None
+        return self.steps_done if checkpoint is None else int(checkpoint["progress"]["step"])
 
     @property
     def is_finished(self) -> bool:

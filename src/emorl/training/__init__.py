@@ -1,1 +1,1 @@
-"""Training: the run's configuration, the loop, schedules, checkpoints and the log."""
+"""Training: the loop, its optimizer, its log, and the devices and processes it runs on."""

@@ -15,11 +15,11 @@ class Curriculum:
 
     While stage 1 learns, the updates after the first grow; when it has learned, they shrink (section 4.1 and Figure 3
     of the paper). A step whose update, as a moving average, has fallen below a share of the largest it has ever been is
-    saved. With a threshold of 0 the schedule alone decides.
+    dropped. With a threshold of 0 the schedule alone decides.
     """
 
     DECAY = 0.99  # of the moving averages
-    SETTLED = 200  # passes before averages are worth remembering: an untrained network's updates mean nothing
+    SETTLED = 200  # passes before averages are taken: the updates of an untrained network mean nothing
 
     def __init__(self, schedule: Schedule | None, threshold: float, length: int) -> None:
         self.schedule, self.threshold, self.length = schedule, threshold, length
@@ -45,7 +45,7 @@ class Curriculum:
         return max(min(I, 1), I - int(self.state["dropped"]))
 
     def update(self, I: int | None, terms: Mapping[str, Tensor]) -> None:
-        """Looks at the sizes of the updates of a pass with `I` refinements."""
+        """Takes the sizes of the updates of a pass with `I` refinements into the averages."""
         if self.threshold <= 0 or I is None or I < 2 or f"update_{I}" not in terms:
             return
         self.state["seen"] += 1

@@ -1,4 +1,4 @@
-"""Several processes train as one: they start together, share what they measure, and fail together."""
+"""Several processes train as one: they share what they measure, and when one fails, all end with one message."""
 
 from __future__ import annotations
 
@@ -12,83 +12,29 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from emorl.errors import UserError
-from emorl.runs.checkpoint import load_checkpoint, shape_of_model
-from emorl.runs.config import RunConfig, TrainConfig
+from emorl.runs.checkpoint import load_checkpoint
 from emorl.runs.directory import LOCK, NotResumable
 from emorl.runs.lock import is_abandoned
 from emorl.runs.resume import resume_command
-from emorl.training.precision import check_bf16
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 PATIENCE = 2.0  # seconds to find out which process was lost
-ON_REQUEST = (
-    0,
-    128 + signal.SIGINT,
-    128 + signal.SIGTERM,
-)  # exit statuses of processes that did what they should
+# Exit statuses of processes that finished, or stopped because they were asked to.
+ON_REQUEST = (0, 128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 Children = list[Popen[bytes]]
 
 
 class PeerLost(Exception):
     """Another process of this training has ended, so this one must. Without a message: another one tells why."""
-
-
-def launch(run: RunConfig) -> Fabric:
-    """Starts the processes a run asks for; fabric also recognises torchrun and SLURM."""
-    check_devices(run.train)
-    from lightning_fabric import Fabric  # here, because importing it takes seconds
-    from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
-    from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-    from lightning_fabric.strategies.ddp import DDPStrategy
-
-    train = run.train
-    if train.nodes > 1 and not (TorchElasticEnvironment.detect() or SLURMEnvironment.detect()):
-        raise UserError(
-            f"train.nodes {train.nodes} needs a launcher that starts a process on each node: torchrun or SLURM's srun. "
-            "See docs/scaling.md."
-        )
-    strategy: Any = "auto"
-    if train.devices * train.nodes > 1:
-        model = shape_of_model(run.model)
-        fewest = None if train.num_steps is None else int(train.num_steps.smallest)
-        is_fully_used = model.is_fully_used(fewest)
-        strategy = DDPStrategy(find_unused_parameters=not is_fully_used)
-    fabric = Fabric(
-        accelerator=train.accelerator,
-        devices=train.devices,
-        num_nodes=train.nodes,
-        strategy=strategy,
-    )
-    if train.precision == "bf16-mixed" and fabric.device.type == "cpu":
-        check_bf16()
-    try:
-        if TorchElasticEnvironment.detect():  # fabric looks only where it expects several processes
-            TorchElasticEnvironment().validate_settings(train.devices, train.nodes)
-        fabric.launch()
-    except ValueError:
-        raise UserError(
-            f"train.devices {train.devices} and train.nodes {train.nodes} do not fit the processes that torchrun or "
-            "SLURM has started: the first is their number on each node, the second the number of nodes."
-        ) from None
-    return fabric
-
-
-def check_devices(train: TrainConfig) -> None:
-    """Raises UserError for GPUs that are not there."""
-    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if train.accelerator == "cuda" and found == 0:
-        raise UserError("There is no CUDA device here; use --train.accelerator cpu, or auto.")
-    if train.accelerator != "cpu" and 0 < found < train.devices:
-        raise UserError(f"train.devices is {train.devices}, but there are {found} CUDA devices here.")
 
 
 def mean_over_ranks(fabric: Fabric, terms: Mapping[str, Tensor | float]) -> dict[str, Tensor]:
@@ -225,8 +171,9 @@ def end(children: Children) -> None:
 def how_to_continue(directory: Path) -> str:
     """Returns how far the run is saved and the command that continues it."""
     step = saved_step(directory)
-    saved = f"Everything up to step {step} is saved." if step else "Nothing was saved yet."
-    return f"{saved} Continue with: {resume_command(directory)}"
+    if not step:
+        return "Nothing was saved yet: start it again."
+    return f"Everything up to step {step} is saved. Continue with: {resume_command(directory)}"
 
 
 def saved_step(directory: Path) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from emorl.config import from_dict
 from emorl.data import SceneDataset, Split, open_dataset
@@ -17,21 +18,25 @@ from emorl.errors import UserError
 from emorl.files import make_directory
 from emorl.models import kind_of
 from emorl.models.base import Model
-from emorl.runs.checkpoint import load_checkpoint, load_weights, shape_of_model
+from emorl.runs.checkpoint import check_weights, load_checkpoint, load_weights, read_weights, shape_of_model
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CHECKPOINT, NotResumable
 from emorl.runs.lock import Lock, locked
 from emorl.runs.pictures import check_pictures
-from emorl.runs.resume import prepare
+from emorl.runs.resume import check_directory, prepare
+from emorl.runs.run import Run
+from emorl.training.console import progress_bar, say
 from emorl.training.curriculum import Curriculum
+from emorl.training.devices import check_devices, device_of
 from emorl.training.distributed import PeerLost
 from emorl.training.log import TrainingLog
+from emorl.training.loggers import check_logger, open_loggers
 from emorl.training.optimizer import load_state
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-WATCHED: tuple[Split, ...] = ("train", "validation")  # the splits that training needs
+NEEDED: tuple[Split, ...] = ("train", "validation")  # the splits that training reads
 
 
 @dataclass
@@ -69,9 +74,11 @@ def open_directory(
         problem, lock, checkpoint = None, None, None
         if fabric.is_global_zero:
             try:
-                check(run)
+                if fabric.world_size > 1:  # or else `begin` was called before
+                    begin(run, directory, resume=resume)
                 if not resume:
-                    check_pictures(run.data)
+                    with progress_bar("looking at pictures") as progress:
+                        check_pictures(run.data, progress=progress)
                 make_directory(directory)
                 lock = stack.enter_context(locked(directory))
                 checkpoint = prepare(run, directory, resume=resume)
@@ -83,8 +90,22 @@ def open_directory(
         yield lock, checkpoint if fabric.is_global_zero or not resume else load_checkpoint(directory)
 
 
-def check(run: RunConfig) -> None:
-    """Raises UserError for settings that cannot be trained with, before anything is written."""
+def begin(run: RunConfig, directory: Path, *, resume: bool) -> None:
+    """Checks settings, data and directory; raises UserError, or prints what will be trained."""
+    check_devices(run.train)
+    scenes = check(run)
+    check_directory(run, directory, resume=resume)
+    size, count = scenes.info.image_size, run.train.devices * run.train.nodes
+    devices = device_of(run.train) + ("" if count == 1 else f" x {count}")
+    beginning = "" if run.train.start_from is None else f", beginning with {run.train.start_from}"
+    say(
+        f"{'Continuing' if resume else 'Training'} {kind_of(run.model)} on {len(scenes)} images of {scenes.info.name} "
+        f"({size} x {size}), {run.train.batch_size} a step, on {devices}, {run.train.steps} steps{beginning}."
+    )
+
+
+def check(run: RunConfig) -> SceneDataset:
+    """Raises UserError for settings that cannot be trained with. Returns the scenes to train on."""
     model = shape_of_model(run.model)
     if run.train.num_steps is not None:
         fewest = round(run.train.num_steps.smallest)
@@ -92,27 +113,47 @@ def check(run: RunConfig) -> None:
             model.budget(None, fewest)
         except UserError as error:
             raise UserError(f"train.num_steps {str(run.train.num_steps)!r}: {error}") from None
+    if run.train.start_from is not None:
+        weights, path = weights_of(run.train.start_from, run.model)
+        check_weights(model, weights, source=path)
+    check_logger(run.train.logger)
     size = model.config.image_size
-    for split in WATCHED:
-        scenes = open_dataset(run.data, split)
+    found = {split: open_dataset(run.data, split) for split in NEEDED}
+    for scenes in found.values():
         if scenes.info.image_size != size:
             raise UserError(
                 f"The model takes images of {size} pixels a side; {scenes.info.name} has {scenes.info.image_size}. "
                 f"Set --model.image-size {scenes.info.image_size}, or choose other data."
             )
+    return found["train"]
 
 
-def open_log(fabric: Fabric, run: RunConfig, directory: Path, start: int, scenes: SceneDataset) -> Any:
-    """Returns the log of the first process, which has said what is going to happen; nothing in the others."""
+def start_from(source: str | None, model: Model) -> None:
+    """Copies weights into a new model: those of a run, released ones or a file's; nothing if there is no `source`."""
+    if source is not None:
+        weights, path = weights_of(source, model.config)
+        load_weights(model, weights, source=path)
+
+
+def weights_of(source: str, config: Any) -> tuple[dict[str, Tensor], Path]:
+    """Returns the weights of a run, released ones or a file's, and their path. Raises UserError if `config` is no
+    model of their kind.
+    """
+    if Path(source).is_file():
+        return read_weights(Path(source)), Path(source)
+    run = Run.open(source)
+    if run.kind != kind_of(config):
+        raise UserError(f"{source} is of {run.kind}, so {kind_of(config)} cannot begin with it.")
+    return read_weights(run.weights), run.weights
+
+
+def open_log(fabric: Fabric, run: RunConfig, directory: Path, start: int) -> Any:
+    """Returns the log of the first process; nothing in the others."""
     if not fabric.is_global_zero:
         return nullcontext()
-    log = TrainingLog(directory, run.train, start=start)
-    size, devices = scenes.info.image_size, "" if fabric.world_size == 1 else f" x {fabric.world_size}"
-    log.say(
-        f"Training {kind_of(run.model)} on {len(scenes)} images of {scenes.info.name} ({size} x {size}), "
-        f"{run.train.batch_size} a step, on {fabric.device.type}{devices}: step {start} to {run.train.steps}."
-    )
-    return log
+    if start:
+        say(f"Step {start} of {run.train.steps} was reached before; going on from there.")
+    return TrainingLog(directory, run.train, start=start, loggers=open_loggers(run, directory))
 
 
 def restore(

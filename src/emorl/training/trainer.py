@@ -21,16 +21,18 @@ from emorl.evaluation.evaluate import evaluate
 from emorl.models import build
 from emorl.models.base import Model
 from emorl.probability import Noise, process_noise
+from emorl.runs.allocator import keep_freed_memory
 from emorl.runs.checkpoint import save_checkpoint
 from emorl.runs.config import RunConfig, TrainConfig
 from emorl.runs.directory import NotResumable
 from emorl.runs.lock import Lock
 from emorl.runs.resume import resume_command
 from emorl.training.curriculum import Curriculum
-from emorl.training.diagnosis import diagnose
-from emorl.training.distributed import failing_together, launch, mean_over_ranks
+from emorl.training.devices import launch
+from emorl.training.distributed import failing_together, mean_over_ranks
+from emorl.training.log import diagnose
 from emorl.training.optimizer import build_optimizer
-from emorl.training.setup import Progress, open_directory, open_log, restore
+from emorl.training.setup import Progress, begin, open_directory, open_log, restore, start_from
 from emorl.training.signals import Interrupted, stop_requests
 from emorl.types import Outcome
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 MAX_SKIPPED = 100  # non-finite steps in a row after which training is lost
-SETTLED = 1000  # steps after which a run that still looks collapsed is worth a word
+SETTLED = 1000  # steps after which training warns of a run that looks collapsed
 
 
 class Objective(nn.Module):
@@ -62,6 +64,10 @@ def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
     # Numbers below 1e-38 are nothing here, but sure masks are full of them and CPUs are slow at them. Threads take
     # this over when they start, so it comes first.
     torch.set_flush_denormal(True)
+    keep_freed_memory()  # a tenth of a step, or more, would go into getting it back
+    if run.train.devices * run.train.nodes == 1:  # several processes first agree on what is wrong
+        begin(run, directory, resume=resume)
+    run = run.with_whole_paths()
     fabric = launch(run)
     with (
         open_directory(fabric, run, directory, resume) as (lock, checkpoint),
@@ -76,6 +82,8 @@ def optimise(
     """The loop, from the step of the checkpoint on. The first process, which alone writes, holds the `lock`."""
     torch.manual_seed(run.train.seed)
     model = build(run.model)
+    if checkpoint is None:
+        start_from(run.train.start_from, model)
     if run.train.compile:
         model.compile_parts()
     optimizer = build_optimizer(model, run.train)
@@ -98,7 +106,7 @@ def optimise(
             save_checkpoint(directory, model, state, check=lock.check)
 
     with (
-        open_log(fabric, run, directory, progress.step, scenes) as log,
+        open_log(fabric, run, directory, progress.step) as log,
         closing(prefetch(walk)) as batches,
         stop_requests() as requests,
     ):
@@ -122,7 +130,7 @@ def optimise(
                 model.adapt(terms)
                 curriculum.update(I, terms)
             advance(progress, is_finite, started)
-            if progress.skipped_in_a_row >= MAX_SKIPPED and fabric.is_global_zero:  # one speaks for all
+            if progress.skipped_in_a_row >= MAX_SKIPPED and fabric.is_global_zero:  # one message for all
                 raise NotResumable(
                     f"Training diverged: the last {MAX_SKIPPED} gradients were not finite. Start again in another "
                     "--out with a lower --train.learning-rate."
@@ -137,7 +145,7 @@ def optimise(
                 values |= {} if I is None else {"num_steps": I}
                 values |= {"seconds": progress.seconds, "cpu_seconds": progress.cpu_seconds}
                 values |= {"waiting_seconds": progress.waiting_seconds}
-                log.step(step, values, validate(model, run) if is_due else None)
+                log.step(step, values, validate(model, run) if is_due else None, is_last=must_stop)
                 if is_due and progress.step >= SETTLED:
                     log.warn(diagnose(log.scores))
             if is_last or must_stop or progress.step % run.train.checkpoint_every == 0:

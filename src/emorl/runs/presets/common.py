@@ -48,10 +48,10 @@ LEAST: dict[str, Any] = LEAN | {
 
 
 def named(kind: str, presets: Mapping[str, tuple[Any, TrainConfig]]) -> dict[str, RunConfig]:
-    """Presets "kind/name" of a model's configurations, by data set and -fast or -tiny."""
+    """Presets "kind/name" of a model's configurations, by data set and, if not for small machines, -paper or -tiny."""
     return {
         f"{kind}/{name}": RunConfig(
-            model, DataConfig(name.removesuffix("-fast").removesuffix("-tiny")), train
+            model, DataConfig(name.removesuffix("-paper").removesuffix("-tiny")), train
         )
         for name, (model, train) in presets.items()
     }

@@ -67,10 +67,13 @@ TEXTURED_FAST = replace(
 )
 
 
-def recipe(image_size: int, num_slots: int, *, block: int, sigma: str) -> EfficientMORLConfig:
+def recipe(
+    image_size: int, num_slots: int, *, block: int, sigma: str, presence: str = "0"
+) -> EfficientMORLConfig:
     """What learns larger images on one core: a decoder of single pixels, trained on one pixel of each block.
 
-    Noise in the data, and so how exact a picture should be, is `sigma`.
+    Noise in the data, and so how exact a picture should be, is `sigma`. `presence` is the price of a used slot: it
+    rises when objects have been found, and empties the slots that are not needed.
     """
     return EfficientMORLConfig(
         image_size=image_size,
@@ -85,34 +88,38 @@ def recipe(image_size: int, num_slots: int, *, block: int, sigma: str) -> Effici
             sigma=Schedule.parse(sigma),
             block=block,
             kl_weight=Schedule.parse("0.007 8%:0.007 geometric 40%:1"),
+            presence=Schedule.parse(presence),
         ),
     )
 
 
+SHARPER_LATE = "0.2 60%:0.2 geometric 100%:0.1"
 PAPER = TrainConfig(steps=300_000, num_steps=Schedule.parse("3 100000:1"))
 RECIPE = replace(FAST, num_steps=Schedule.parse("3 20%:1"))
 
 PRESETS = named(
     "efficient-morl",
     {
-        "tetrominoes": (TETROMINOES, TrainConfig(steps=200_000)),
-        "multi-dsprites": (MULTI_DSPRITES, PAPER),
-        "multi-dsprites-textured": (MULTI_DSPRITES, PAPER),
-        "clevr6": (EfficientMORLConfig(), PAPER),
-        "tetrominoes-fast": (TETROMINOES_FAST, FAST),
-        "multi-dsprites-fast": (
-            replace(recipe(64, 6, block=3, sigma="0.2 60%:0.2 geometric 100%:0.1"), num_steps=3),
+        "tetrominoes-paper": (TETROMINOES, TrainConfig(steps=200_000)),
+        "multi-dsprites-paper": (MULTI_DSPRITES, PAPER),
+        "multi-dsprites-textured-paper": (MULTI_DSPRITES, PAPER),
+        "clevr6-paper": (EfficientMORLConfig(), PAPER),
+        "tetrominoes": (TETROMINOES_FAST, FAST),
+        "multi-dsprites": (
+            replace(recipe(64, 6, block=3, sigma=SHARPER_LATE, presence="0 6000:100"), num_steps=3),
             replace(FAST, steps=9_000, num_steps=Schedule.parse(3)),
         ),
-        "multi-dsprites-textured-fast": (TEXTURED_FAST, replace(FAST, steps=4_000)),
+        "multi-dsprites-textured": (TEXTURED_FAST, replace(FAST, steps=4_000)),
         "tetrominoes-tiny": (TETROMINOES_TINY, TINY),
     },
 )
-PRESETS["efficient-morl/clevr6-fast"] = RunConfig(
+PRESETS["efficient-morl/clevr6"] = RunConfig(
     recipe(96, 7, block=4, sigma="0.1"),
     DataConfig("clevr6-fast", train_size=20_000),
     replace(RECIPE, steps=8_000),
 )
 PRESETS["efficient-morl/folder"] = RunConfig(
-    recipe(64, 6, block=3, sigma="0.2 60%:0.2 geometric 100%:0.1"), DataConfig(FOLDER, image_size=64), RECIPE
+    recipe(64, 6, block=3, sigma=SHARPER_LATE, presence="0 67%:100"),
+    DataConfig(FOLDER, image_size=64),
+    RECIPE,
 )

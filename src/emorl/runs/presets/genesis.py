@@ -1,4 +1,4 @@
-"""GENESIS and GENESIS-S."""
+"""GENESIS, GENESIS-S and GENESIS-V2."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from emorl.geco import KLGecoConfig
 from emorl.models.genesis import GenesisConfig
+from emorl.models.genesis_v2 import GenesisV2Config
+from emorl.models.parts import DecoderConfig
 from emorl.runs.config import TrainConfig
 from emorl.runs.presets.common import FAST, TINY, named
 from emorl.schedules import Schedule
@@ -55,15 +57,49 @@ def presets(*, shared: bool) -> dict[str, tuple[GenesisConfig, TrainConfig]]:
     """GENESIS, or GENESIS-S where latents are shared."""
     steps = 7_000 if shared else 9_000
     found = {
-        "tetrominoes": (GenesisConfig(35, 4), PAPER),
-        "multi-dsprites": (GenesisConfig(64, 6), PAPER),
-        "clevr6": (GenesisConfig(96, 7), PAPER),
-        "multi-dsprites-textured": (TEXTURED, PAPER),
-        "tetrominoes-fast": (TETROMINOES_FAST, replace(FAST, steps=steps, num_steps=None)),
-        "multi-dsprites-textured-fast": (TEXTURED_FAST, replace(FAST, steps=2_500, num_steps=None)),
+        "tetrominoes-paper": (GenesisConfig(35, 4), PAPER),
+        "multi-dsprites-paper": (GenesisConfig(64, 6), PAPER),
+        "clevr6-paper": (GenesisConfig(96, 7), PAPER),
+        "multi-dsprites-textured-paper": (TEXTURED, PAPER),
+        "tetrominoes": (TETROMINOES_FAST, replace(FAST, steps=steps, num_steps=None)),
+        "multi-dsprites-textured": (TEXTURED_FAST, replace(FAST, steps=2_500, num_steps=None)),
         "tetrominoes-tiny": (TETROMINOES_TINY, replace(TINY, num_steps=None)),
     }
     return {name: (replace(model, shared=shared), train) for name, (model, train) in found.items()}
 
 
-PRESETS = named("genesis", presets(shared=False)) | named("genesis-s", presets(shared=True))
+V2_FAST = GenesisV2Config(
+    image_size=35,
+    num_slots=4,
+    slot_size=32,
+    channels=16,
+    decoder=DecoderConfig("lean", frequencies=8),
+    frequencies=8,
+    hidden_size=64,
+    likelihood="gaussian",
+    likelihood_sigma=0.16,
+    scale_bias=-3.5,
+    # Hardly any KL until the squared error is below 0.002; then as much as that leaves room for.
+    geco=KLGecoConfig(goal=-0.875, start=0.01, bounds=(0.01, 1.0)),
+)
+V2_TINY = replace(
+    V2_FAST,
+    slot_size=8,
+    channels=8,
+    decoder=DecoderConfig("lean", channels=8, frequencies=2),
+    frequencies=2,
+    hidden_size=16,
+    geco=KLGecoConfig(),
+)
+
+V2 = named(
+    "genesis-v2",
+    {
+        "tetrominoes-paper": (GenesisV2Config(image_size=35, num_slots=4), PAPER),
+        "multi-dsprites-paper": (GenesisV2Config(image_size=64, num_slots=6), PAPER),
+        "clevr6-paper": (GenesisV2Config(), PAPER),
+        "tetrominoes": (V2_FAST, replace(FAST, steps=12_000, num_steps=None)),
+        "tetrominoes-tiny": (V2_TINY, replace(TINY, num_steps=None)),
+    },
+)
+PRESETS = named("genesis", presets(shared=False)) | named("genesis-s", presets(shared=True)) | V2

@@ -55,17 +55,17 @@ TETROMINOES_TINY = replace(
 PRESETS = named(
     "iodine",
     {
-        "tetrominoes": (TETROMINOES, replace(PAPER, batch_size=256)),
-        "multi-dsprites": (
+        "tetrominoes-paper": (TETROMINOES, replace(PAPER, batch_size=256)),
+        "multi-dsprites-paper": (
             replace(TETROMINOES, image_size=64, num_slots=6, slot_size=16, lstm_size=128),
             replace(PAPER, batch_size=128),
         ),
         # Published for 128x128 pixels; scenes here have 96.
-        "clevr6": (
+        "clevr6-paper": (
             IODINEConfig(image_size=96),
             replace(PAPER, batch_size=32, learning_rate=Schedule.parse("1e-3 geometric 1000000:1e-4")),
         ),
-        "tetrominoes-fast": (TETROMINOES_FAST, replace(FAST, steps=8_000, num_steps=None)),
+        "tetrominoes": (TETROMINOES_FAST, replace(FAST, steps=8_000, num_steps=None)),
         "tetrominoes-tiny": (TETROMINOES_TINY, replace(TINY, num_steps=None)),
     },
 )

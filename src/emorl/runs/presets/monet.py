@@ -43,14 +43,14 @@ TETROMINOES_TINY = replace(
 PRESETS = named(
     "monet",
     {
-        "tetrominoes": (TETROMINOES, PAPER),
-        "multi-dsprites": (MONetConfig(image_size=64, num_slots=6), PAPER),
+        "tetrominoes-paper": (TETROMINOES, PAPER),
+        "multi-dsprites-paper": (MONetConfig(image_size=64, num_slots=6), PAPER),
         # Published with RMSprop; Adam here.
-        "clevr6": (
+        "clevr6-paper": (
             MONetConfig(),
             replace(PAPER, batch_size=32, learning_rate=Schedule.parse("3e-5 geometric 500000:1.5e-5")),
         ),
-        "tetrominoes-fast": (TETROMINOES_FAST, replace(FAST, steps=8_000, num_steps=None)),
+        "tetrominoes": (TETROMINOES_FAST, replace(FAST, steps=8_000, num_steps=None)),
         "tetrominoes-tiny": (TETROMINOES_TINY, replace(TINY, num_steps=None)),
     },
 )

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from emorl.models.parts import DecoderConfig, EncoderConfig
-from emorl.models.slot_attention import SlotAttentionConfig
-from emorl.models.slot_autoencoder import SlotAutoencoderConfig
+from emorl.models.slot_attention import SlotAttentionConfig, SlotAutoencoderConfig
 from emorl.models.slot_mlp import SlotMLPConfig
 from emorl.runs.config import TrainConfig
 from emorl.runs.presets.common import FAST, LEAN, LEAST, TINY, named
@@ -17,13 +16,14 @@ PAPER = TrainConfig(steps=500_000, batch_size=64, max_grad_norm=1e9, num_steps=N
 
 
 def presets(config: type[SlotAutoencoderConfig], fast: TrainConfig) -> dict[str, tuple[Any, TrainConfig]]:
-    """What both have."""
+    """Returns the presets of Slot Attention or Slot MLP, whose configuration class is `config`."""
     small: dict[str, Any] = {"encoder": EncoderConfig(channels=32), "decoder": DecoderConfig("padded")}
     return {
-        "tetrominoes": (config(**small | {"image_size": 35, "num_slots": 4}), PAPER),
-        "multi-dsprites": (config(**small | {"image_size": 64, "num_slots": 6}), PAPER),
-        "clevr6": (config(image_size=96), PAPER),  # the size at which the authors of EfficientMORL trained it
-        "tetrominoes-fast": (config(**LEAN), fast),
+        "tetrominoes-paper": (config(**small | {"image_size": 35, "num_slots": 4}), PAPER),
+        "multi-dsprites-paper": (config(**small | {"image_size": 64, "num_slots": 6}), PAPER),
+        # The size at which the authors of EfficientMORL trained it.
+        "clevr6-paper": (config(image_size=96), PAPER),
+        "tetrominoes": (config(**LEAN), fast),
         "tetrominoes-tiny": (config(**LEAST | {"hidden_size": 16}), replace(TINY, num_steps=None)),
     }
 
@@ -31,7 +31,7 @@ def presets(config: type[SlotAutoencoderConfig], fast: TrainConfig) -> dict[str,
 LEANER = DecoderConfig("leaner", frequencies=8)
 FAST_16K = replace(FAST, steps=16_000, num_steps=None)
 SLOT_ATTENTION = presets(SlotAttentionConfig, FAST_16K) | {
-    "multi-dsprites-fast": (
+    "multi-dsprites": (
         SlotAttentionConfig(
             **LEAN | {"image_size": 64, "num_slots": 6, "slot_size": 64, "decoder": LEANER},
             initialisation="scaled",

@@ -1,0 +1,166 @@
+"""Zoo: every weight that comes with the package, with its card, its picture, and how long an image takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from emorl.evaluation.cost import Pass, costs
+from emorl.evaluation.inference import decompose_scene
+from emorl.evaluation.metrics import METRICS, renamed
+from emorl.experiments.base import Experiment, Job
+from emorl.experiments.results import Result, Row
+from emorl.experiments.tables import count, provenance, table
+from emorl.files import write_bytes
+from emorl.plots.panels import Panels, as_gif, save_picture
+from emorl.plots.pictures import owner_pixels, scenes_apart, to_pixels
+from emorl.runs.presets import PRESETS
+from emorl.runs.run import Run, load, released
+
+OWN_PICTURES = "efficient-morl/folder"  # the preset that people train on their own pictures
+SAME_RECIPE = "efficient-morl/multi-dsprites"  # on images of the same size, in batches of the same size
+BATCH, REPEATS = 16, 5
+SHOWN = ("ari", "ari_with_background", "miou", "mse", "slots_used", "kl")
+WAYS = {
+    "as in the paper: one sample": "scores",
+    "without refinement, `--steps 0`": "scores_without_refinement",
+    "best of four, `--tries 4`": "scores_of_four_tries",
+}
+HOLD = 8  # frames for which the finished picture stays
+
+
+def measure(job: Job) -> Iterator[Row]:
+    """Yields the processor time that each weight takes for an image."""
+    batch, repeats = (2, 1) if job.scale == "tiny" else (BATCH, REPEATS)
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # as in training
+    passes = {name: Pass(partial(load, name), batch) for name in released()}
+    for name, cost in costs(passes, repeats=repeats).items():
+        yield Row(name, {"seconds": round(cost.quartiles[1], 5)})
+
+
+def sections(result: Result) -> dict[str, str]:
+    """One table of all weights, the card of each, and how long a training on pictures of one's own takes."""
+    seconds = {row.label: row.values["seconds"] for row in result.rows}
+    runs = [Run.open(name) for name in released()]
+    head = [
+        "weights",
+        "ARI",
+        "Mean IoU",
+        "MSE (× 10⁻⁴)",
+        "ARI, best of 4",
+        "ms per image",
+        "CPU minutes to train",
+    ]
+    rows = [
+        [f"[`{run.name}`](#{anchor(run.name)})", *(METRICS[name].text(scores(run, way)[name]) for name, way in (
+            ("ari", "scores"), ("miou", "scores"), ("mse", "scores"), ("ari", "scores_of_four_tries"))),
+         f"{1000 * seconds[run.name]:.0f}" if run.name in seconds else "", f"{run.card['cpu_minutes']:.0f}"]
+        for run in runs
+    ]  # fmt: skip
+    measured = f"`emorl reproduce zoo`, one core, images in batches of {BATCH}. {provenance(result)}"
+    return {
+        "docs/zoo.md#weights": f"{table(head, rows)}\n\n{measured}",
+        "docs/zoo.md#cards": "\n\n".join(card(run) for run in runs),
+        "docs/tutorials/own-pictures.md#times": training_time(),
+    }
+
+
+def training_time() -> str:
+    """How long a training on pictures of one's own takes, from the card of the weights with the same recipe."""
+    steps, card = PRESETS[OWN_PICTURES].train.steps, Run.open(SAME_RECIPE).card
+    minutes = card["cpu_minutes"] * steps / card["steps"]
+    return (
+        f"The {count(steps)} steps of the preset take about **{minutes:.0f} minutes of one core**: `{SAME_RECIPE}`, "
+        f"the same recipe with images of the same size, took {card['cpu_minutes']:.0f} CPU minutes for "
+        f"{count(card['steps'])} steps, with more refinements."
+    )
+
+
+def anchor(name: str) -> str:
+    """The anchor of the heading of a card."""
+    return name.replace("/", "")
+
+
+def scores(run: Run, way: str) -> dict[str, Any]:
+    """Scores of a card, under today's names."""
+    return renamed(run.card[way])
+
+
+def card(run: Run) -> str:
+    """One weight as Markdown: its picture, its scores, and how it was made."""
+    names = [name for name in SHOWN if name in scores(run, "scores")]
+    found = [
+        [way, *(METRICS[name].text(scores(run, key)[name]) for name in names)]
+        for way, key in WAYS.items()
+        if key in run.card
+    ]
+    model = run.config.model
+    facts = [
+        ["learned from", run.card["data"]],
+        ["images", f"{model.image_size} x {model.image_size} pixels"],
+        ["slots, refinements", f"K = {model.num_slots}, I = {run.card['scores']['num_steps']}"],
+        ["training", f"{count(run.card['steps'])} steps, {run.card['cpu_minutes']:.0f} CPU minutes, seed {run.seed}"],
+        ["made by", f"`{run.card['command']}`"],
+        ["scored on", f"{run.card['scores']['images']} held-out scenes"],
+        ["file", f"{run.weights.stat().st_size / 2**20:.1f} MiB, sha256 `{run.card['sha256'][:16]}…`"],
+    ]  # fmt: skip
+    parts = [
+        f"### {run.name}",
+        f"![Held-out scenes taken apart by {run.name}](images/{picture_of(run.name)})",
+        table(["scores", *(METRICS[name].heading for name in names)], found),
+        table(["card", ""], facts),
+    ]
+    return "\n\n".join(parts)
+
+
+def picture_of(name: str) -> str:
+    """The file name of a weight's picture."""
+    return f"zoo-{name.replace('/', '-')}.png"
+
+
+def illustrate(result: Result, pictures: Path) -> None:
+    """Scenes taken apart by each weight, and the moving picture of the home page."""
+    frames = []
+    for name in released():
+        run = Run.open(name)
+        scenes = run.scenes("test")
+        save_picture(
+            scenes_apart(run.model, scenes, indices=range(4), sample=True), pictures / picture_of(name)
+        )
+        frames += put_together(run)
+    write_bytes(pictures / "home.gif", as_gif(frames))
+
+
+def put_together(run: Run, scene: int = 1, side: int = 288) -> list[Image.Image]:
+    """Frames of one scene that is put together again, slot by slot, beside the image and its segmentation."""
+    scenes = run.scenes("test")
+    parts = decompose_scene(run.model, scenes, scene, tries=4)
+    painted = (parts.masks * parts.components)[0].cumsum(dim=0)  # (K, 3, H, W)
+    order = [torch.zeros_like(painted[0]), *painted]
+    titles = ("image", "objects found", "put together, slot by slot")
+    fixed = to_pixels(scenes[scene].image), owner_pixels(parts.masks[0])
+    stills = []
+    for shown in order:
+        panels = [
+            np.asarray(Image.fromarray(one).resize((side, side), Image.Resampling.NEAREST))
+            for one in (*fixed, to_pixels(shown))
+        ]
+        stills.append(Panels([panels], titles=titles).drawn())
+    return [still for still in stills for _ in range(HOLD // 2)] + [stills[-1]] * HOLD
+
+
+EXPERIMENT = Experiment(
+    "The weights that come with the package",
+    measure,
+    ("seconds",),
+    protocol="the released weights, in batches of 16 on one core",
+    illustrate=illustrate,
+    sections=sections,
+)

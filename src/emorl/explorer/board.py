@@ -1,0 +1,187 @@
+"""Board: one scene taken apart, whose slots can be edited. Only the slot that was edited is painted again."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from emorl.errors import UserError
+from emorl.explorer.moves import (
+    PULLS,
+    Move,
+    Place,
+    angle_of,
+    is_seen,
+    move_in_frame,
+    pulled,
+    shown,
+    spread,
+)
+from emorl.models.base import Model
+from emorl.nn.pixels import PixelDecoder
+
+MOST_UNDONE = 200  # steps that are remembered
+
+
+@dataclass(frozen=True)
+class Position:
+    """What can be undone: the slots, and which of them are removed."""
+
+    slots: Tensor  # (K, D)
+    removed: frozenset[int] = frozenset()
+
+
+class Board:
+    """Slots of one image, what they paint, and the history of their edits."""
+
+    def __init__(self, model: Model, image: Tensor, slots: Tensor) -> None:
+        self.model, self.image = model, image  # (3, H, W)
+        self.now = self.first = Position(slots.detach().clone())
+        self.undone: list[Position] = []
+        self.done: list[Position] = []
+        self.stroke: int | None = None
+        self.painted_slots = torch.full_like(slots, torch.nan)
+        size = model.config.image_size
+        self.logits = slots.new_zeros(len(slots), 1, size, size)
+        self.colours = slots.new_zeros(len(slots), 3, size, size)
+        self.masks = slots.new_zeros(len(slots), 1, size, size)
+        self.paint()
+
+    @property
+    def slots(self) -> Tensor:
+        """The slots as they are now, (K, D)."""
+        return self.now.slots
+
+    @property
+    def picture(self) -> Tensor:
+        """What the slots show together, (3, H, W)."""
+        return (self.masks * self.colours).sum(dim=0)
+
+    @torch.no_grad()
+    def paint(self) -> list[int]:
+        """Paints the slots that have changed since the last time. Returns which."""
+        changed = [k for k in range(len(self.slots)) if not torch.equal(self.slots[k], self.painted_slots[k])]
+        if changed:
+            alone = self.model.layers(self.slots[None, changed])
+            if alone is None:
+                whole = self.model.decode(self.slots[None])
+                self.logits, self.colours = whole.masks[0].clamp_min(1e-12).log(), whole.components[0]
+                changed = list(range(len(self.slots)))
+            else:
+                self.logits[changed], self.colours[changed] = alone[0][0], alone[1][0]
+            self.painted_slots = self.slots.clone()
+        visible = self.logits.clone()
+        visible[sorted(self.now.removed)] = -torch.inf
+        self.masks = visible.softmax(dim=0)
+        return changed
+
+    def change(self, position: Position, stroke: int | None = None) -> list[int]:
+        """Makes `position` the present one. Changes of one `stroke`, as a drag is, are undone together."""
+        if stroke is None or stroke != self.stroke:
+            self.done = [*self.done[1 - MOST_UNDONE :], self.now]
+        self.stroke, self.undone = stroke, []
+        self.now = position
+        return self.paint()
+
+    def at_stroke_start(self, stroke: int | None) -> Position:
+        """The slots as they were before the first change of `stroke`."""
+        return self.done[-1] if stroke is not None and stroke == self.stroke and self.done else self.now
+
+    def undo(self) -> list[int]:
+        """Takes the last change back, if there is one."""
+        if self.done:
+            self.undone.append(self.now)
+            self.now, self.stroke = self.done.pop(), None
+        return self.paint()
+
+    def redo(self) -> list[int]:
+        """Makes the last change that was undone again."""
+        if self.undone:
+            self.done.append(self.now)
+            self.now, self.stroke = self.undone.pop(), None
+        return self.paint()
+
+    def reset(self) -> list[int]:
+        """As inferred; that can be undone, too."""
+        return self.change(self.first)
+
+    def with_slot(self, k: int, z: Tensor, base: Position | None = None) -> Position:
+        """The position `base`, by default the present one, with another slot `k`, which is then not removed."""
+        base = base or self.now
+        slots = base.slots.clone()
+        slots[k] = z
+        return Position(slots, base.removed - {k})
+
+    def set_number(self, k: int, d: int, value: float, stroke: int | None) -> list[int]:
+        """Sets dimension `d` of slot `k`."""
+        z = self.slots[k].clone()
+        z[d] = value
+        return self.change(self.with_slot(k, z), stroke)
+
+    def remove(self, k: int, *, is_removed: bool) -> list[int]:
+        """Takes a slot out of the picture, or puts it back."""
+        removed = self.now.removed | {k} if is_removed else self.now.removed - {k}
+        if len(removed) == len(self.slots):
+            raise UserError("The last slot cannot be removed: bring another one back first.")
+        return self.change(Position(self.slots, removed))
+
+    def move(self, k: int, move: Move, stroke: int | None) -> list[int]:
+        """Moves what slot `k` shows, away from where it was when the stroke began."""
+        start = self.at_stroke_start(stroke)
+        z = self.moved(k, start.slots[k], move, self.slots[k])
+        return self.change(self.with_slot(k, z, start), stroke)
+
+    def swap(self, k: int, other: int) -> list[int]:
+        """Puts each of two objects where the other was."""
+        one, two = self.place(k), self.place(other)
+        if one is None or two is None:
+            raise UserError("Only slots that show something can change places.")
+        away = Move(two.down - one.down, two.right - one.right)
+        back = Move(-away.down, -away.right)
+        position = self.now
+        for slot, move in ((k, away), (other, back)):
+            z = self.slots[slot]
+            position = self.with_slot(slot, self.moved(slot, z, move, z, most_steps=60), position)
+        return self.change(position)
+
+    def moved(self, k: int, z: Tensor, move: Move, near: Tensor, *, most_steps: int = PULLS) -> Tensor:
+        """Slot `k`, which is or was `z` (D,), moved; `near` is a guess at the result, if the model has no frame."""
+        decoder = self.model.decoder
+        if isinstance(decoder, PixelDecoder):
+            with torch.no_grad():
+                return move_in_frame(decoder, z, move)
+        with torch.no_grad():
+            wanted = self.spread_of(k, z) + z.new_tensor([move.down, move.right, move.grow])
+        return pulled(lambda z: self.spread_of(k, z), near, wanted, most_steps)
+
+    def spread_of(self, k: int, z: Tensor) -> Tensor:
+        """Middle and log spread (3,) of what slot `k` would show if it were `z` (D,)."""
+        alone = self.model.layers(z[None, None])
+        if alone is None:
+            slots = torch.cat([self.slots[:k], z[None], self.slots[k + 1 :]])
+            whole = self.model.decode(slots[None])
+            return spread(shown(whole.masks[0, k], whole.components[0, k], self.image))
+        logits = torch.cat([self.logits[:k], alone[0][0], self.logits[k + 1 :]])
+        return spread(shown(logits.softmax(dim=0)[k], alone[1][0, 0], self.image))
+
+    @torch.no_grad()
+    def place(self, k: int) -> Place | None:
+        """Where slot `k` is seen; None if it is not."""
+        weights = shown(self.masks[k], self.colours[k], self.image)
+        if k in self.now.removed or not is_seen(weights):
+            return None
+        down, right, log_size = spread(weights).tolist()
+        decoder = self.model.decoder
+        angle = angle_of(decoder, self.slots[k]) if isinstance(decoder, PixelDecoder) else None
+        return Place(down, right, math.exp(log_size), angle)
+
+    @torch.no_grad()
+    def explained(self) -> list[float]:
+        """How much of the image's variance each slot explains; together that is what the picture explains."""
+        mean = self.image.mean(dim=(1, 2), keepdim=True)
+        gain = (self.image - mean).square() - (self.image - self.picture).square()
+        total = (self.image - mean).square().sum().clamp_min(1e-6)
+        return [float(share) for share in (self.masks * gain).sum(dim=(1, 2, 3)) / total]

@@ -1,0 +1,117 @@
+"""Catalogue: the models and data sets that a visitor can choose from, by name; nobody chooses by path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+from emorl.data import DATASETS, DataConfig, SceneDataset, info_of, open_dataset
+from emorl.errors import UserError, nearest
+from emorl.explorer.meaning import Study, study
+from emorl.models.base import Model
+from emorl.nn.pixels import PixelDecoder
+from emorl.runs.run import Run
+
+
+@dataclass
+class Entry:
+    """A model, the data it can look at, and what its numbers stand for. All of it is read when asked for."""
+
+    run: Run
+
+    def __post_init__(self) -> None:
+        self.lock = Lock()  # two visitors may ask for the same model at once
+        self.opened: dict[str, SceneDataset] = {}
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="study")
+        self.studying: Future[Study] | None = None
+
+    @property
+    def name(self) -> str:
+        """How it is called on the page: its run's label."""
+        return self.run.label
+
+    @property
+    def model(self) -> Model:
+        """The model with its weights."""
+        with self.lock:
+            return self.run.model.eval()
+
+    @cached_property
+    def data(self) -> list[str]:
+        """The names of data sets with images of the right size, its own first."""
+        size, own = self.run.config.model.image_size, self.run.config.data.name
+        return [own, *(name for name in DATASETS if name != own and info_of(name).image_size == size)]
+
+    def scenes(self, name: str | None) -> SceneDataset:
+        """Held-out scenes of its own data set or another one of `data`."""
+        own = self.run.config.data
+        name = name or own.name
+        if name not in self.data:
+            raise UserError(f"{self.name} cannot look at {name!r}{nearest(name, self.data)}")
+        with self.lock:
+            if name not in self.opened:
+                self.opened[name] = (
+                    self.run.scenes("test") if name == own.name else open_dataset(DataConfig(name), "test")
+                )
+            return self.opened[name]
+
+    def study(self, *, wait: bool = False) -> Study | None:
+        """Ranges and labels of the numbers of its slots. It takes seconds, on a thread of its own: None until then."""
+        with self.lock:
+            if self.studying is None:
+                self.studying = self.thread.submit(lambda: study(self.model, self.scenes(None)))
+        return self.studying.result() if wait or self.studying.done() else None
+
+    def described(self) -> dict[str, Any]:
+        """What the page shows of it before it is chosen."""
+        config = self.run.config
+        return {
+            "name": self.name,
+            "title": self.name,
+            "data": self.data,
+            "size": config.model.image_size,
+            "slots": config.model.num_slots,
+            "ari": self.run.scores.get("ari"),
+        }
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The models to choose from; the first one is shown first."""
+
+    entries: Sequence[Entry]
+
+    @staticmethod
+    def of(runs: Sequence[Run]) -> Catalogue:
+        """A catalogue of runs; those of the same name are told apart by a number."""
+        entries: list[Entry] = []
+        for run in runs:
+            taken = [entry.name for entry in entries]
+            label, number = run.label, 2
+            while label in taken:
+                label, number = f"{run.label} ({number})", number + 1
+            entries.append(Entry(replace(run, label=label)))
+        return Catalogue(entries)
+
+    def entry(self, name: str) -> Entry:
+        """The model of that name. Raises UserError if there is none."""
+        for entry in self.entries:
+            if entry.name == name:
+                return entry
+        raise UserError(f"There is no model {name!r}{nearest(name, [entry.name for entry in self.entries])}")
+
+
+def describe(model: Model) -> dict[str, Any]:
+    """What the page must know of a model to offer the right controls."""
+    return {
+        "frame": isinstance(model.decoder, PixelDecoder),
+        "steps": None if model.step_range is None else list(model.step_range),
+        "slots": list(model.slot_range),
+        "usual_slots": model.config.num_slots,
+        "usual_steps": getattr(model.config, "num_steps", None) if model.step_range else None,
+        "title": model.title,
+    }

@@ -1,0 +1,61 @@
+// Arrays of bytes on canvases.
+
+export function put(canvas, size, color) {
+  if (canvas.width !== size) canvas.width = canvas.height = size;
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(size, size);
+  const pixel = [0, 0, 0];
+  for (let at = 0; at < size * size; at += 1) {
+    color(at, pixel);
+    image.data[4 * at] = pixel[0];
+    image.data[4 * at + 1] = pixel[1];
+    image.data[4 * at + 2] = pixel[2];
+    image.data[4 * at + 3] = 255;
+  }
+  context.putImageData(image, 0, 0);
+}
+
+export function picture(canvas, data, size, light = null) {
+  put(canvas, size, (at, pixel) => {
+    const share = light ? light(at) : 1;
+    for (let c = 0; c < 3; c += 1) pixel[c] = data[3 * at + c] * share;
+  });
+}
+
+export function mask(canvas, data, size, [r, g, b] = [255, 255, 255]) {
+  put(canvas, size, (at, pixel) => {
+    pixel[0] = (data[at] * r) / 255; pixel[1] = (data[at] * g) / 255; pixel[2] = (data[at] * b) / 255;
+  });
+}
+
+// Which slot has most of each pixel, and how much.
+export function owners(masks, count, size) {
+  const owner = new Uint8Array(size * size);
+  for (let at = 0; at < size * size; at += 1) {
+    let best = 0;
+    for (let k = 1; k < count; k += 1) {
+      if (masks[k * size * size + at] > masks[best * size * size + at]) best = k;
+    }
+    owner[at] = best;
+  }
+  return owner;
+}
+
+export function segmentation(canvas, owner, masks, size, palette, chosen) {
+  put(canvas, size, (at, pixel) => {
+    const k = owner[at];
+    const share = (0.35 + 0.65 * (masks[k * size * size + at] / 255)) * (chosen === null || chosen === k ? 1 : 0.3);
+    for (let c = 0; c < 3; c += 1) pixel[c] = palette[k % palette.length][c] * share;
+  });
+}
+
+export function errorMap(canvas, one, other, size) {
+  put(canvas, size, (at, pixel) => {
+    let sum = 0;
+    for (let c = 0; c < 3; c += 1) sum += Math.abs(one[3 * at + c] - other[3 * at + c]);
+    const share = Math.min(1, sum / 250);
+    pixel[0] = 255 * Math.min(1, 1.6 * share);
+    pixel[1] = 255 * Math.max(0, 1.6 * share - 0.6);
+    pixel[2] = 40 * share;
+  });
+}

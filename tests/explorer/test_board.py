@@ -1,0 +1,164 @@
+"""Edits of slots: an object moves alone, and what was done can be undone."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from emorl import UserError
+from emorl.evaluation.inference import decompose_scene
+from emorl.explorer.board import Board
+from emorl.explorer.meaning import likeness, most_active, names_of, study, traversal
+from emorl.explorer.moves import Move
+from emorl.models import MODELS, build
+from emorl.nn.pixels import PixelDecoder
+from emorl.runs.run import Run
+from explorer_server import BLOCKS, SPRITES
+
+
+@cache
+def opened(name: str) -> Run:
+    return Run.open(name)
+
+
+def board_of(name: str, index: int = 1) -> Board:
+    run = opened(name)
+    scenes = run.scenes("test")
+    return Board(run.model, scenes[index].image, decompose_scene(run.model, scenes, index).slots[0])
+
+
+def an_object(board: Board) -> int:
+    """The slot that shows the most beside the background."""
+    shares = board.explained()
+    owner = board.masks.argmax(dim=0)
+    seen = [k for k in range(len(shares)) if board.place(k) and (owner == k).float().mean() < 0.45]
+    return max(seen, key=lambda k: shares[k])
+
+
+@pytest.mark.parametrize("name", [SPRITES, BLOCKS])
+def test_a_moved_object_moves_alone(name: str) -> None:
+    """Over several scenes: now and then two objects share a slot."""
+    inside, outside, missed = map(
+        torch.tensor, zip(*(moved(board_of(name, n)) for n in range(6)), strict=True)
+    )
+    assert float(missed.median()) < 0.05
+    assert float(inside.mean()) > 10 * float(outside.mean())
+
+
+def moved(board: Board) -> tuple[float, float, float]:
+    """Moves an object. Returns the mean change of a pixel in its mask and outside, and how far it missed its goal."""
+    k = an_object(board)
+    before, picture, mask = board.place(k), board.picture, board.masks[k]
+    assert before is not None
+    goal = Move(down=-0.2 if before.down > 0 else 0.2, right=-0.2 if before.right > 0 else 0.2)
+    assert board.move(k, goal, stroke=1) == [k]
+    board.move(k, goal, stroke=1)  # a drag sends many messages; without a frame each goes some of the way
+    after = board.place(k)
+    assert after is not None
+    missed = math.hypot(after.down - before.down - goal.down, after.right - before.right - goal.right)
+    within = torch.maximum(mask, board.masks[k])
+    change = (board.picture - picture).abs().mean(dim=0, keepdim=True)
+    shares = [float((change * where).sum() / where.sum()) for where in (within, 1 - within)]
+    return shares[0], shares[1], missed
+
+
+@torch.no_grad()
+def test_a_frame_is_resized_and_turned_and_nothing_else() -> None:
+    board = board_of(SPRITES)
+    k = an_object(board)
+    decoder = board.model.decoder
+    assert isinstance(decoder, PixelDecoder)
+    frame = decoder.frame_of
+    centre, log_size, turn = frame(board.slots[k])
+    board.move(k, Move(grow=0.3, turn=0.5), stroke=1)
+    moved_centre, moved_size, moved_turn = frame(board.slots[k])
+    torch.testing.assert_close(moved_centre, centre, atol=1e-4, rtol=0)
+    torch.testing.assert_close(moved_size, log_size + 0.3, atol=1e-4, rtol=0)
+    angles = [math.atan2(float(one[1]), float(one[0])) for one in (turn, moved_turn)]
+    assert angles[1] - angles[0] == pytest.approx(-0.5, abs=1e-3)
+
+
+def test_only_what_changed_is_painted_and_it_is_what_decode_shows() -> None:
+    board = board_of(SPRITES)
+    assert board.set_number(2, 0, 1.5, stroke=None) == [2]
+    whole = board.model.decode(board.slots[None])
+    torch.testing.assert_close(board.picture, whole.image[0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(board.masks, whole.masks[0], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", sorted(MODELS.keys() - {"efficient-morl"}))  # which the others are about
+def test_every_model_can_be_explored(kind: str) -> None:
+    size = 32
+    config = MODELS[kind].Config(image_size=size, num_slots=3)
+    model = build(config).eval()
+    x = torch.rand(1, 3, size, size)
+    board = Board(model, x[0], model.decompose(x, seed=0).slots[0])
+    expected = model.decode(board.slots[None])
+    torch.testing.assert_close(board.picture, expected.image[0], atol=1e-4, rtol=0)
+    board.move(1, Move(0.05, 0.05), stroke=1)
+    board.remove(0, is_removed=True)
+    assert torch.isfinite(board.picture).all()
+    assert float(board.masks[0].max()) == 0
+
+
+def test_undo_redo_and_reset() -> None:
+    board = board_of(BLOCKS)
+    first = board.slots.clone()
+    for value in (0.1, 0.2, 0.3):
+        board.set_number(0, 3, value, stroke=7)
+    board.remove(1, is_removed=True)
+    board.undo()
+    assert board.now.removed == frozenset()
+    board.undo()  # the three changes of one stroke
+    assert torch.equal(board.slots, first)
+    board.redo()
+    assert float(board.slots[0, 3]) == pytest.approx(0.3)
+    board.reset()
+    assert torch.equal(board.slots, first)
+    board.undo()
+    assert float(board.slots[0, 3]) == pytest.approx(0.3)
+
+
+def test_the_last_slot_stays() -> None:
+    board = board_of(BLOCKS)
+    for k in range(len(board.slots) - 1):
+        board.remove(k, is_removed=True)
+    with pytest.raises(UserError, match="last slot"):
+        board.remove(len(board.slots) - 1, is_removed=True)
+
+
+def test_objects_change_places() -> None:
+    board = board_of(BLOCKS)
+    one, two = [k for k in range(len(board.slots)) if board.place(k)][:2]
+    before = [board.place(k) for k in (one, two)]
+    board.swap(one, two)
+    after = [board.place(k) for k in (two, one)]
+    for old, new in zip(before, after, strict=True):
+        assert old is not None
+        assert new is not None
+        assert math.hypot(old.down - new.down, old.right - new.right) < 0.12
+
+
+def test_sliders_do_something_and_have_names() -> None:
+    run = opened(BLOCKS)
+    known = study(run.model, run.scenes("test"))
+    assert {"x", "y"} <= set(known.labels)
+    board = board_of(BLOCKS)
+    k = an_object(board)
+    ranked = most_active(board, k, known.ranges, 6)
+    assert [value for _, value in ranked] == sorted((value for _, value in ranked), reverse=True)
+    pictures = traversal(board, k, ranked[0][0], known.ranges, 4)
+    assert float((pictures[0] - pictures[-1]).abs().max()) > 0.3
+
+
+def test_likeness_finds_the_factor_and_not_noise() -> None:
+    rng = np.random.default_rng(0)
+    group, value = rng.integers(0, 4, 200), rng.normal(size=200)
+    codes = np.stack([group + 0.1 * rng.normal(size=200), -value, rng.normal(size=200)], axis=1)
+    kinds = {"shape": "discrete", "x": "continuous"}
+    assert names_of(codes, {"shape": group, "x": value}, kinds) == ("shape", "x", "")  # type: ignore[arg-type]
+    assert likeness(codes, group, "discrete")[2] < 0.3
