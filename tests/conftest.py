@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,12 @@ torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
-def seed() -> None:
+def same_process_for_every_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Training changes how its process handles tiny numbers and freed memory: here many tests share a process."""
+    monkeypatch.setattr("emorl.training.trainer.keep_freed_memory", lambda: False)
     torch.manual_seed(0)
+    yield
+    torch.set_flush_denormal(False)
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

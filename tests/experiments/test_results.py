@@ -76,8 +76,8 @@ def test_stale_rows_are_found() -> None:
 
 
 def test_states() -> None:
-    label = "EfficientMORL, CLEVR6"
-    clevr = PRESETS["efficient-morl/clevr6"]
+    label = "EfficientMORL (long), CLEVR6"
+    clevr = PRESETS["efficient-morl/clevr6-long"]
     current = Result("figure-6", [row(label=label, config=clevr.to_dict())], {"commit": "1"})
     assert state("figure-6", current) == "current"
     assert state("figure-6", replace(current, stamp={"commit": None})) == "recorded before provenance"

@@ -60,7 +60,6 @@ def test_what_several_experiments_need_is_trained_once() -> None:
     for name, label in (
         ("figure-8", "L=3"),
         ("figure-2", "I=1"),
-        ("figure-7", "I=1"),
         ("levers", "baseline"),
     ):
         assert run_of(name, label).place(Path()) == place
@@ -96,7 +95,15 @@ def test_small_scales_take_the_fast_presets_there_are() -> None:
     assert labels[: len(SYSTEMS)] == [f"{title}, Tetrominoes" for title in SYSTEMS.values()]
     assert "Slot Attention, Multi-dSprites" in labels
     (one,) = find("figure-9").runs("cpu")
-    assert one.config == PRESETS["efficient-morl/clevr6"]
+    assert one.config == PRESETS["efficient-morl/clevr6-long"]
+    assert {"EfficientMORL, CLEVR6", "EfficientMORL (long), CLEVR6"} <= set(labels)
+
+
+def test_released_weights_stand_for_the_training_that_made_them() -> None:
+    wanted = {one.label: one for one in find("table-1").runs("cpu")}
+    assert wanted["EfficientMORL, CLEVR6"].weights == "efficient-morl/clevr6"
+    assert changed(wanted["EfficientMORL, CLEVR6"], {"config.train.steps": 7}).weights is None
+    assert changed(wanted["EfficientMORL, CLEVR6"], {"config.train.seed": 1}).weights is None
 
 
 def test_every_ablation_of_the_paper_on_tetrominoes_is_a_row_of_ours() -> None:

@@ -25,6 +25,7 @@ class Job:
     trained: Sequence[Run] = ()  # each with the label of its row
     scale: ScaleName = "cpu"
     files: Path | None = None  # folder of published files, for experiments that compare with them
+    folder: Path = Path()  # where pictures, and trainings that the runner does not know of, are put
     done: Sequence[Row] = ()  # rows that an interrupted measurement has left
     say: Callable[[str], None] = lambda message: None
 
@@ -40,6 +41,8 @@ class Experiment:
     paper: str = ""  # what the paper found
     protocol: str | Callable[[ScaleName], str] = ""  # how ours is made
     runs: Callable[[ScaleName], list[Wanted]] = lambda scale: []  # what is trained for it
+    # Whether released weights of the same training will do: what it measures does not need the log of the training.
+    from_weights: bool = False
     # Draws trained runs into a picture with this path, or into several whose names begin like it.
     draw: Callable[[Sequence[Run], Sequence[Row], Path], None] | None = None
     # Draws from the result alone, into the folder of the documents' pictures.
@@ -70,7 +73,7 @@ def row_of(run: Run, values: Values, *, scenes: str, label: str = "", **more: An
         scenes=scenes,
         steps=run.config.train.steps,
         cpu_minutes=None if minutes is None else round(minutes, 2),
-        config=run.config.to_dict(),
+        config=run.config.without_path().to_dict(),
         **more,
     )
 

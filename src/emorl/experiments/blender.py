@@ -56,6 +56,7 @@ EXPERIMENT = Experiment(
     measure,
     (*SCORES, "ari_of_own_scenes"),
     protocol=of_presets,
-    runs=lambda scale: systems(scale, ("clevr6",)),
+    from_weights=True,
+    runs=lambda scale: systems(scale, ("clevr6",), long="too"),
     metrics={"ari_of_own_scenes": titled("ari", title="ARI on our own scenes")},
 )

@@ -12,6 +12,8 @@ from emorl.plots.panels import save_picture, stacked
 from emorl.plots.pictures import scenes_apart
 from emorl.runs.run import Run
 
+SCORES = ("ari", "ari_with_background", "miou", "mse")
+
 
 def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
     """Four scenes of each data set, by the first seed."""
@@ -26,10 +28,11 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     "Decompositions",
-    scoring("test", "ari"),
-    ("ari",),
+    scoring("test", *SCORES),
+    SCORES,
     paper="Objects come apart on all data sets.",
     protocol=of_presets,
-    runs=lambda scale: systems(scale, DATASETS, ("efficient-morl",)),
+    from_weights=True,
+    runs=lambda scale: systems(scale, DATASETS, ("efficient-morl",), long="instead"),
     draw=draw,
 )

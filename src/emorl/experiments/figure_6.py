@@ -24,6 +24,7 @@ EXPERIMENT = Experiment(
     ("ari",),
     paper="Layers divide the scene among slots, refinement does the rest.",
     protocol=of_presets,
-    runs=lambda scale: systems(scale, ("clevr6",), ("efficient-morl",)),
+    from_weights=True,
+    runs=lambda scale: systems(scale, ("clevr6",), ("efficient-morl",), long="instead"),
     draw=draw,
 )

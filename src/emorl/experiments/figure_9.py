@@ -43,7 +43,8 @@ EXPERIMENT = Experiment(
     ("active", "dimensions"),
     paper="Few dimensions of a slot are active, and each changes one thing.",
     protocol=of_presets,
-    runs=lambda scale: systems(scale, ("clevr6",), ("efficient-morl",)),
+    from_weights=True,
+    runs=lambda scale: systems(scale, ("clevr6",), ("efficient-morl",), long="instead"),
     draw=draw,
     metrics={"dimensions": Metric("of", "the size of a slot", 0)},
 )

@@ -61,13 +61,17 @@ def reproduce(
     check_result(path)
     wanted = experiment.runs(scale)
     wanted = chosen(wanted, only) if only else wanted
-    train_missing({one.place(folder): one.on(device) for one in wanted}, jobs=jobs, say=say)
-    trained = [Run.open(one.place(folder), label=one.label) for one in wanted]
+    sources = {one: (one.weights if experiment.from_weights else None) or one.place(folder) for one in wanted}
+    to_train = {
+        one.place(folder): one.on(device) for one, source in sources.items() if isinstance(source, Path)
+    }
+    train_missing(to_train, jobs=jobs, say=say)
+    trained = [Run.open(source, label=one.label) for one, source in sources.items()]
     if device != "cpu":
         for run in trained:
             run.model.to(device)
     say(f"Measuring {name}: {experiment.title}.")
-    rows = measured(experiment, Job(trained, scale, files, say=say), path, name)
+    rows = measured(experiment, Job(trained, scale, files, path.parent, say=say), path, name)
     result = Result(name, rows, stamp(), scale)
     if only and path.exists():
         result = replace(result, rows=merged(rows, Result.read(path), labels_of(name, scale)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from emorl.data import info_of
 from emorl.experiments.results import identity
@@ -13,9 +13,11 @@ from emorl.models import kind_of
 from emorl.report.published import SYSTEMS
 from emorl.runs.config import RunConfig
 from emorl.runs.presets import PRESETS
+from emorl.runs.run import Run, released
 from emorl.schedules import Schedule
 
 ScaleName = Literal["cpu", "paper", "tiny"]
+V = TypeVar("V")
 Changes = Mapping[str, Any]  # "model.num_steps" -> value: what differs from a preset
 
 GECO = {
@@ -44,6 +46,15 @@ class Wanted:
         """The kind of model, by its name in presets."""
         return kind_of(self.config.model)
 
+    @property
+    def weights(self) -> str | None:
+        """The name of the released weights that this very training has made, or None."""
+        for name in released():
+            run = Run.open(name)
+            if (identity(run.config), run.seed) == (identity(self.config), self.seed):
+                return name
+        return None
+
     def on(self, device: Literal["cpu", "cuda"]) -> RunConfig:
         """The same training on a device; where it computes does not change which run it is."""
         return replace(self.config, train=replace(self.config.train, accelerator=device))
@@ -69,6 +80,7 @@ class Scale:
     full: Changes = field(default_factory=dict)  # what makes a variant the paper's full model, GECO included
 
 
+LONG = "-long"  # of the names of presets that go on where another one ends
 DATASETS = ("tetrominoes", "multi-dsprites", "clevr6")
 SCALES: dict[ScaleName, Scale] = {
     "cpu": Scale(
@@ -129,17 +141,31 @@ def systems(
     kinds: Sequence[str] = tuple(SYSTEMS),
     *,
     seeds: Sequence[int] | None = None,
+    long: Literal["left out", "too", "instead"] = "left out",
 ) -> list[Wanted]:
-    """Each system's preset for each data set, or for Tetrominoes where no system has one at this scale."""
+    """Each system's preset for each data set, or for Tetrominoes where no system has one at this scale.
+
+    `long` says what becomes of presets that go on where another one ends: beside that one, or in its place.
+    """
     size = SCALES[scale]
     found: dict[str, RunConfig] = {}
     for data in datasets:
         names = [f"{kind}/{data}{size.suffix}" for kind in kinds]
         if not any(name in PRESETS for name in names):
             names = [f"{kind}/tetrominoes{size.suffix}" for kind in kinds]
-        found |= {name: PRESETS[name] for name in names if name in PRESETS}
+        for name in (name for name in names if name in PRESETS):
+            has_longer = long != "left out" and f"{name}{LONG}" in PRESETS
+            if not (has_longer and long == "instead"):
+                found[name] = PRESETS[name]
+            if has_longer:
+                found[f"{name}{LONG}"] = PRESETS[f"{name}{LONG}"]
     return [
-        wanted(system_on(name.split("/")[0], run.data.name), size.everywhere, run, seed)
+        wanted(
+            system_on(name.split("/")[0], run.data.name, is_long=name.endswith(LONG)),
+            size.everywhere,
+            run,
+            seed,
+        )
         for name, run in found.items()
         for seed in (size.seeds_in_full if seeds is None else seeds)
     ]
@@ -150,14 +176,23 @@ def wanted(label: str, changes: Changes, run: RunConfig, seed: int) -> Wanted:
     return Wanted(label, changed(run, {**changes, "train.seed": seed}))
 
 
-def system_on(kind: str, dataset: str) -> str:
+def system_on(kind: str, dataset: str, *, is_long: bool = False) -> str:
     """How a system and a data set are called in print."""
-    return f"{SYSTEMS.get(kind, kind)}, {info_of(dataset).title}"
+    return f"{SYSTEMS.get(kind, kind)}{' (long)' if is_long else ''}, {info_of(dataset).title}"
+
+
+def beside_ours(published: Mapping[tuple[str, str], V]) -> dict[str, V]:
+    """Published values by the labels of our rows, those of long trainings too."""
+    return {
+        system_on(*key, is_long=is_long): values
+        for key, values in published.items()
+        for is_long in ((False, True) if f"{'/'.join(key)}{LONG}" in PRESETS else (False,))
+    }
 
 
 def paper_steps(keys: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Label of a row -> training steps behind the paper's values, for pairs of a system and a data set."""
-    return {system_on(kind, data): PRESETS[f"{kind}/{data}-paper"].train.steps for kind, data in keys}
+    return beside_ours({(kind, data): PRESETS[f"{kind}/{data}-paper"].train.steps for kind, data in keys})
 
 
 def of_variants(scale: ScaleName) -> str:

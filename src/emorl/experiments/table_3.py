@@ -9,7 +9,7 @@ from emorl.evaluation.dci import evaluate_dci
 from emorl.evaluation.metrics import METRICS
 from emorl.experiments.base import Experiment, Job, row_of
 from emorl.experiments.results import Row
-from emorl.experiments.scales import of_presets, paper_steps, system_on, systems
+from emorl.experiments.scales import beside_ours, of_presets, paper_steps, systems
 from emorl.report.published import PUBLISHED_DCI
 
 SCORES = ("disentanglement", "completeness", "informativeness_published", "accuracy", "r2")
@@ -28,8 +28,11 @@ EXPERIMENT = Experiment(
     tuple(f"dci_{name}" for name in SCORES),
     paper="EfficientMORL disentangles better than Slot Attention, on CLEVR6.",
     protocol=of_presets,
-    runs=lambda scale: systems(scale, ("clevr6",), ("efficient-morl", "slot-attention", "iodine")),
+    from_weights=True,
+    runs=lambda scale: systems(
+        scale, ("clevr6",), long="instead", kinds=("efficient-morl", "slot-attention", "iodine")
+    ),
     metrics={f"dci_{name}": replace(METRICS[f"dci_{name}"], digits=3) for name in SCORES},
-    published={system_on(*key): values for key, values in PUBLISHED_DCI.items()},
+    published=beside_ours(PUBLISHED_DCI),
     published_steps=paper_steps(PUBLISHED_DCI),
 )

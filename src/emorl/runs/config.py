@@ -88,6 +88,10 @@ class RunConfig:
         """Returns the same run with another number of steps."""
         return replace(self, train=replace(self.train, steps=steps))
 
+    def without_path(self) -> RunConfig:
+        """Returns the same run without the path of its data, which is good on one machine only."""
+        return replace(self, data=replace(self.data, path=None))
+
     def with_whole_paths(self) -> RunConfig:
         """Returns the same run with paths that lead to the same files from any folder."""
         start, path = self.train.start_from, self.data.path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ def release(run: Run, name: str, trained_by: str | None = None, *, folder: Path 
         "scores_of_four_tries": evaluate(run.model, scenes, tries=4).summary(),
         "sha256": checksum(run.weights),
         # Stored scenes are where they are on one machine; without a path the same scenes are made when asked for.
-        "config": replace(config, data=replace(config.data, path=None)).to_dict(),
+        "config": config.without_path().to_dict(),
     }
     make_directory(weights.parent)
     write_bytes(weights, run.weights.read_bytes())

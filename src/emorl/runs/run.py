@@ -135,11 +135,13 @@ class Run:
 
     @property
     def cpu_minutes(self) -> float | None:
-        """Processor time that training took, if it is known."""
+        """Processor time that training took, that of released weights it began with included; None if not known."""
         if self.directory is None:
             return self.card.get("cpu_minutes")
         seconds = [line["cpu_seconds"] for line in self.metrics if line.get("cpu_seconds") is not None]
-        return seconds[-1] / 60 if seconds else None
+        start = self.config.train.start_from
+        before = float(card_of(start)["cpu_minutes"]) if start in released() else 0.0
+        return before + seconds[-1] / 60 if seconds else None
 
     def scenes(self, split: Split) -> SceneDataset:
         """The scenes of one split of the data it was trained on; warns if a folder of pictures has changed since."""

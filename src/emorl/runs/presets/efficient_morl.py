@@ -118,6 +118,29 @@ PRESETS["efficient-morl/clevr6"] = RunConfig(
     DataConfig("clevr6-fast", train_size=20_000),
     replace(RECIPE, steps=8_000),
 )
+
+
+def continued(name: str, *, steps: int) -> RunConfig:
+    """Goes on from the released weights of the preset `name`, with everything as it was at the end of that training.
+
+    Except for refinement: three steps throughout, in training and at test time. The learning rate starts again.
+    """
+    run = PRESETS[name]
+    at_the_end = replace(
+        run.model.objective,
+        kl_weight=Schedule.parse(1),
+        sigma=Schedule.parse(0.1),
+        presence=Schedule.parse(100),
+    )
+    return replace(
+        run,
+        model=replace(run.model, num_steps=3, objective=at_the_end),
+        train=replace(run.train, steps=steps, num_steps=Schedule.parse(3), start_from=name),
+    )
+
+
+PRESETS["efficient-morl/multi-dsprites-long"] = continued("efficient-morl/multi-dsprites", steps=12_000)
+PRESETS["efficient-morl/clevr6-long"] = continued("efficient-morl/clevr6", steps=6_000)
 PRESETS["efficient-morl/folder"] = RunConfig(
     recipe(64, 6, block=3, sigma=SHARPER_LATE, presence="0 67%:100"),
     DataConfig(FOLDER, image_size=64),
