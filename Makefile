@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 
 DEMO_DIR ?= runs/demo
+DEMO_WEIGHTS := $(addprefix efficient-morl/,tetrominoes multi-dsprites clevr6)
 LEARN_DIR ?= runs/learn
 LEARN_STEPS ?= 1800
 
@@ -22,9 +23,10 @@ $(STAMP):
 
 demo: install
 	@mkdir -p $(DEMO_DIR)
-	@echo "Taking 320 held-out Tetrominoes scenes apart, with the weights that come with the package:"
-	@$(BIN)/emorl evaluate efficient-morl/tetrominoes --picture $(DEMO_DIR)/scenes.png
-	@echo "(ARI: 0 is chance, 1 is perfect.)"
+	@for weights in $(DEMO_WEIGHTS); do \
+		echo "Taking 96 held-out scenes apart with $$weights, which comes with the package:"; \
+		$(BIN)/emorl evaluate $$weights --images 96 || exit 1; done
+	@$(BIN)/emorl figure decompositions $(DEMO_WEIGHTS) --scenes 3 --out $(DEMO_DIR)/scenes.png
 	@echo "To watch it learn this from scratch, without labels, in about three minutes:  make learn"
 	@echo "To train to the end (about half an hour on two cores, can be stopped and resumed):"
 	@echo "  $(BIN)/emorl train efficient-morl/tetrominoes --out runs/fast"

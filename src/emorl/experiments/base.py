@@ -9,7 +9,7 @@ from typing import Any
 
 from emorl.data import Split
 from emorl.evaluation.evaluate import Scores, evaluate
-from emorl.evaluation.metrics import METRICS, VALIDATION, Metric, metric, renamed
+from emorl.evaluation.metrics import METRICS, Metric, metric, renamed
 from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import ScaleName, Wanted
 from emorl.report.published import Published
@@ -71,7 +71,7 @@ def row_of(run: Run, values: Values, *, scenes: str, label: str = "", **more: An
         values,
         seed=run.seed,
         scenes=scenes,
-        steps=run.config.train.steps,
+        steps=run.steps_in_all,
         cpu_minutes=None if minutes is None else round(minutes, 2),
         config=run.config.without_path().to_dict(),
         **more,
@@ -101,16 +101,6 @@ def scoring(split: Split, *names: str) -> Callable[[Job], Iterator[Row]]:
 def logged(run: Run) -> list[dict[str, Any]]:
     """The lines that training has logged, under today's names."""
     return [renamed(line) for line in run.metrics]
-
-
-def curve_of(run: Run, *names: str) -> list[dict[str, float]]:
-    """The validation scores `names` over the training."""
-    return [
-        {"step": line["step"] + 1, "cpu_minutes": round(line["cpu_seconds"] / 60, 2)}
-        | {name: round(line[VALIDATION + name], 5) for name in names if VALIDATION + name in line}
-        for line in logged(run)
-        if f"{VALIDATION}mse" in line
-    ]
 
 
 def titled(name: str, **changes: Any) -> Metric:

@@ -11,7 +11,7 @@ from emorl.evaluation.cost import Pass, peak_memory
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.inference import decompose_scene
 from emorl.evaluation.latents import leakage
-from emorl.experiments.base import Experiment, Job, curve_of, means, row_of
+from emorl.experiments.base import Experiment, Job, means, row_of
 from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import of_presets, systems
 from emorl.experiments.tables import count, table
@@ -50,7 +50,7 @@ def measure(job: Job) -> Iterator[Row]:
             "wall_clock_minutes": round(run.metrics[-1]["seconds"] / 60, 1),
             "training_pass_mib": round(memory / 2**20),
         }
-        yield row_of(run, values, scenes="test", curve=curve_of(run, "ari", "mse", "slots_used"))
+        yield row_of(run, values, scenes="test", curve=run.curve("ari", "mse", "slots_used"))
 
 
 def parts(label: str) -> tuple[str, str]:

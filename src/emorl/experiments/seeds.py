@@ -9,7 +9,7 @@ from pathlib import Path
 from emorl.data import DataConfig, open_dataset
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.metrics import METRICS
-from emorl.experiments.base import Experiment, Job, curve_of, logged, means, row_of, titled
+from emorl.experiments.base import Experiment, Job, logged, means, row_of, titled
 from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import SCALES, ScaleName, Wanted, wanted
 from emorl.experiments.tables import count, mean_and_sd, table
@@ -58,7 +58,7 @@ def measure(job: Job) -> Iterator[Row]:
             "skipped": logged(run)[-1]["skipped"],
             "wall_clock_minutes": round(run.metrics[-1]["seconds"] / 60, 1),
         }
-        curve = curve_of(run, "ari", "mse", "kl_hierarchical", "kl", "slots_used")
+        curve = run.curve("ari", "mse", "kl_hierarchical", "kl", "slots_used")
         yield row_of(run, values, scenes="test", curve=curve)
 
 

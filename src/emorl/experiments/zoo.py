@@ -18,8 +18,10 @@ from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Result, Row
 from emorl.experiments.tables import count, provenance, table
 from emorl.files import write_bytes
+from emorl.plots.lines import score_chart
 from emorl.plots.panels import Panels, as_gif, save_picture
 from emorl.plots.pictures import owner_pixels, scenes_apart, to_pixels
+from emorl.plots.style import save_chart
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run, load, released
 
@@ -106,7 +108,7 @@ def card(run: Run) -> str:
         ["learned from", run.card["data"]],
         ["images", f"{model.image_size} x {model.image_size} pixels"],
         ["slots, refinements", f"K = {model.num_slots}, I = {run.card['scores']['num_steps']}"],
-        ["training", f"{count(run.card['steps'])} steps, {run.card['cpu_minutes']:.0f} CPU minutes, seed {run.seed}"],
+        ["training", f"{count(run.steps_in_all)} steps, {run.card['cpu_minutes']:.0f} CPU minutes, seed {run.seed}"],
         ["made by", f"`{run.card['command']}`"],
         ["scored on", f"{run.card['scores']['images']} held-out scenes"],
         ["file", f"{run.weights.stat().st_size / 2**20:.1f} MiB, sha256 `{run.card['sha256'][:16]}…`"],
@@ -136,6 +138,11 @@ def illustrate(result: Result, pictures: Path) -> None:
         )
         frames += put_together(run)
     write_bytes(pictures / "home.gif", as_gif(frames))
+    shown = ("ari", "miou", "mse")
+    curves = {name: found for name in released() if (found := Run.open(name).curve(*shown))}
+    if curves:
+        chart = score_chart(curves, label="CPU minutes", x="cpu_minutes", names=shown, log=("mse",))
+        save_chart(chart, pictures / "zoo-curves.png")
 
 
 def put_together(run: Run, scene: int = 1, side: int = 288) -> list[Image.Image]:

@@ -12,6 +12,8 @@ from emorl.files import check_output, is_same_file, make_directory, read_json, w
 from emorl.runs.presets import preset
 from emorl.runs.run import FOLDER, Run, checksum
 
+CURVE = ("ari", "ari_with_background", "miou", "mse", "slots_used", "kl")  # validation scores kept in a card
+
 
 def release(run: Run, name: str, trained_by: str | None = None, *, folder: Path = FOLDER) -> dict[str, Any]:
     """Copies the weights of `run` to `folder`/`name`. Returns the card.
@@ -39,6 +41,7 @@ def release(run: Run, name: str, trained_by: str | None = None, *, folder: Path 
         "scores": evaluate(run.model, scenes).summary(),
         "scores_without_refinement": evaluate(run.model, scenes, num_steps=0).summary(),
         "scores_of_four_tries": evaluate(run.model, scenes, tries=4).summary(),
+        "curve": run.curve(*CURVE),
         "sha256": checksum(run.weights),
         # Stored scenes are where they are on one machine; without a path the same scenes are made when asked for.
         "config": config.without_path().to_dict(),

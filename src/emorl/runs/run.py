@@ -16,6 +16,7 @@ from typing import Any
 
 from emorl.data import SceneDataset, Split, open_dataset
 from emorl.errors import UserError, nearest
+from emorl.evaluation.metrics import VALIDATION, renamed
 from emorl.files import read_json
 from emorl.models import kind_of
 from emorl.models.base import Model
@@ -139,9 +140,34 @@ class Run:
         if self.directory is None:
             return self.card.get("cpu_minutes")
         seconds = [line["cpu_seconds"] for line in self.metrics if line.get("cpu_seconds") is not None]
+        return self.earlier.get("cpu_minutes", 0.0) + seconds[-1] / 60 if seconds else None
+
+    @property
+    def steps_in_all(self) -> int:
+        """How many steps the finished training has, those behind released weights that it began with included."""
+        return int(self.earlier.get("steps", 0)) + self.config.train.steps
+
+    @property
+    def earlier(self) -> dict[str, Any]:
+        """The card of the released weights that the training began with; empty if it did not."""
         start = self.config.train.start_from
-        before = float(card_of(start)["cpu_minutes"]) if start in released() else 0.0
-        return before + seconds[-1] / 60 if seconds else None
+        return card_of(start) if start in released() else {}
+
+    def curve(self, *names: str) -> list[dict[str, float]]:
+        """Validation scores `names` over the training, with the steps and CPU minutes of what it began with added.
+
+        Those of released weights are in their card, if they were kept.
+        """
+        steps, minutes = self.earlier.get("steps", 0), self.earlier.get("cpu_minutes", 0.0)
+        found = [
+            {"step": steps + line["step"] + 1, "cpu_minutes": round(minutes + line["cpu_seconds"] / 60, 2)}
+            | {name: line[VALIDATION + name] for name in names if VALIDATION + name in line}
+            for line in map(renamed, self.metrics)
+            if f"{VALIDATION}mse" in line
+        ]
+        kept = [{name: point[name] for name in ("step", "cpu_minutes", *names) if name in point}
+                for point in self.card.get("curve", [])]  # fmt: skip
+        return [{name: round(value, 5) for name, value in point.items()} for point in [*kept, *found]]
 
     def scenes(self, split: Split) -> SceneDataset:
         """The scenes of one split of the data it was trained on; warns if a folder of pictures has changed since."""
