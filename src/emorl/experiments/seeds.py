@@ -1,4 +1,4 @@
-"""Seeds: the fast preset of EfficientMORL with five seeds, in full. The table and the curves of the README."""
+"""Seeds: EfficientMORL's preset for Tetrominoes with five seeds, in full. The table and the curves of the README."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def illustrate(result: Result, pictures: Path) -> None:
 
 
 EXPERIMENT = Experiment(
-    "Five seeds of the fast preset for Tetrominoes",
+    "Five seeds of the preset for Tetrominoes",
     measure,
     COLUMNS,
     paper="ARI 0.982 ± 0.018 over five seeds, after 200 000 steps on two GPUs.",
