@@ -1,4 +1,4 @@
-"""Exploration: the log of how the preset for small machines came about. A record of the past, one seed each; it is not run again."""
+"""Exploration: the log of how Tetrominoes' preset came about. A record of the past, one seed each; not run again."""
 
 from __future__ import annotations
 
