@@ -129,8 +129,8 @@ def warn_of_bad(found: Decomposition, name: str) -> None:
     bad = {number: share for number, share in enumerate(found.explained) if share < WELL_EXPLAINED}
     if bad:
         first = ", ".join(f"picture {number}: {share:.0%}" for number, share in list(bad.items())[:3])
+        which = f"{len(bad)} of {len(found)} pictures are" if len(found) > 1 else "The picture is"
         warnings.warn(
-            f"{len(bad)} of {len(found)} pictures are explained badly by {name} ({first}), so their objects mean "
-            "nothing: train on pictures like them.",
+            f"{which} explained badly by {name} ({first}): such objects mean nothing. Train on pictures of that kind.",
             stacklevel=3,
         )

@@ -111,7 +111,8 @@ class Decomposition:
     def __repr__(self) -> str:
         """Sizes alone: the numbers would fill pages."""
         B, K, _, H, W = self.masks.shape
-        return f"Decomposition({B} images, {K} slots of {self.slots.shape[-1]} numbers, {H} x {W} pixels)"
+        images = "1 image" if B == 1 else f"{B} images"
+        return f"Decomposition({images}, {K} slots of {self.slots.shape[-1]} numbers, {H} x {W} pixels)"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the first pictures and their slots."""
@@ -199,7 +200,8 @@ class Decomposition:
     def to(self, device: torch.device | str) -> Decomposition:
         """The same on another device. Raises UserError if it is not there."""
         try:
-            return self.each(lambda t: t.to(device))
+            place = torch.device(device)
+            return self.each(lambda t: t.to(place))
         except (RuntimeError, AssertionError, TypeError) as error:
             reason = str(error).partition("\n")[0]
             raise UserError(
@@ -218,12 +220,9 @@ class Decomposition:
 
 def joined(parts: Sequence[Decomposition], join: Callable[[list[Tensor]], Tensor]) -> Decomposition:
     """One decomposition of several: `join` makes one tensor of those with the same name; None if one lacks it."""
-    found: dict[str, list[Tensor | None]] = {
-        field.name: [getattr(part, field.name) for part in parts] for field in fields(Decomposition)
-    }
-    whole = {name: [t for t in tensors if t is not None] for name, tensors in found.items()}
+    tensors = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Decomposition)}
     return Decomposition(
-        **{name: join(tensors) if len(tensors) == len(parts) else None for name, tensors in whole.items()}  # type: ignore[arg-type]
+        **{name: None if any(t is None for t in of) else join(of) for name, of in tensors.items()}  # type: ignore[arg-type]
     )
 
 

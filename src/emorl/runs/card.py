@@ -126,7 +126,7 @@ def page_of(card: Mapping[str, Any], config: RunConfig, title: str) -> str:
 
 def score_table(scores: Mapping[str, Any]) -> str:
     """Returns the scores that METRICS shows first, as a table, and how they came about."""
-    values = renamed(dict(scores))
+    values: dict[str, Any] = {**renamed(dict(scores))}
     rows = [
         f"| {metric.heading} | {metric.text(values[name])} | {metric.meaning} |"
         for name, metric in METRICS.items()

@@ -143,7 +143,7 @@ def card_of(run: Run | None, title: str) -> dict[str, Any]:
         bare = {"name": title, "data": UNKNOWN, "steps": 0, "seed": 0, "cpu_minutes": None, "scores": {}}
         return {**bare, "version": package_version(), "environment": stamp()}
     return {
-        "name": run.name if run.directory is None else run.directory.resolve().name,
+        "name": str(run.card.get("name") or Path(run.name).resolve().name),
         "model": run.kind,
         "data": str(run.card.get("data") or data_of(run.config.data)),
         "steps": run.steps_saved,
