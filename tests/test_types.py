@@ -161,7 +161,7 @@ def test_pictures_of_decompositions() -> None:
     assert "img" not in found[0:0]._repr_html_()
     for wrong in ({"images": 0}, {"largest": 0}, {"largest": 1.5}):
         with pytest.raises(UserError, match="must be"):
-            found.plot(**wrong)  # type: ignore[arg-type]
+            found.plot(**wrong)
     with pytest.raises(UserError, match="no images to show"):
         found[0:0].plot()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import io
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -92,6 +92,9 @@ class Decomposition:
 
     def __len__(self) -> int:
         return len(self.masks)
+
+    def __iter__(self) -> Iterator[Decomposition]:
+        return (self[number] for number in range(len(self)))
 
     def __getitem__(self, index: Index) -> Decomposition:
         """Some images: those of a number, a slice, a list of numbers or a boolean mask. All shapes keep their B."""
@@ -221,9 +224,10 @@ class Decomposition:
 def joined(parts: Sequence[Decomposition], join: Callable[[list[Tensor]], Tensor]) -> Decomposition:
     """One decomposition of several: `join` makes one tensor of those with the same name; None if one lacks it."""
     tensors = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Decomposition)}
-    return Decomposition(
-        **{name: None if any(t is None for t in of) else join(of) for name, of in tensors.items()}  # type: ignore[arg-type]
-    )
+    whole: dict[str, Any] = {
+        name: None if any(t is None for t in of) else join(of) for name, of in tensors.items()
+    }
+    return Decomposition(**whole)
 
 
 def array(t: Tensor) -> Array:
