@@ -217,8 +217,8 @@ class Decomposition:
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Decomposition:
         """The same with every tensor changed."""
-        tensors = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Decomposition(**{name: None if t is None else change(t) for name, t in tensors.items()})
+        tensors: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: change(t) for name, t in tensors.items() if t is not None})
 
 
 def joined(parts: Sequence[Decomposition], join: Callable[[list[Tensor]], Tensor]) -> Decomposition:
