@@ -75,7 +75,7 @@ def test_images_of_a_batch_are_counted_and_chosen() -> None:
     both = replace(parts(0), picture=torch.rand(2, 3, 5, 5), seen=torch.zeros(2, 4))
     assert len(both) == 2
     assert [len(one) for one in both] == [1, 1]
-    for index in (1, -1, [1], torch.tensor([False, True]), slice(1, 2)):
+    for index in (1, -1, np.int64(1), np.array([1]), [1], torch.tensor([False, True]), slice(1, 2)):
         one = both[index]
         for name in ("masks", "components", "slots", "attention", "picture", "seen"):
             assert torch.equal(getattr(one, name), getattr(both, name)[1:])
@@ -87,7 +87,7 @@ def test_images_of_a_batch_are_counted_and_chosen() -> None:
     assert Decomposition.cat([both, replace(both, attention=None)]).attention is None
     with pytest.raises(IndexError):
         both[2]
-    for wrong in ("masks", [7], 1.5, None):
+    for wrong in ("masks", [7], 1.5, None, True, torch.tensor(1), [[0]]):
         with pytest.raises(UserError, match="Images are chosen by"):
             both[wrong]  # type: ignore[index]
 

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from PIL.Image import Image as PILImage
 from torch import Tensor
 
-from emorl.errors import UserError, check_range
+from emorl.errors import UserError, check_range, is_whole
 from emorl.objects import Array, as_frame, batch_table, explained_share
 from emorl.panels import picture_row, pictures_apart
 
@@ -98,12 +98,15 @@ class Decomposition:
 
     def __getitem__(self, index: Index) -> Decomposition:
         """Some images: those of a number, a slice, a list of numbers or a boolean mask. All shapes keep their B."""
-        if isinstance(index, int):
-            if not -len(self) <= index < len(self):
-                raise IndexError(f"image {index} of {len(self)}")
-            index = slice(index % len(self), index % len(self) + 1)
+        if is_whole(index):
+            number = int(index)  # type: ignore[arg-type]
+            if not -len(self) <= number < len(self):
+                raise IndexError(f"image {number} of {len(self)}")
+            index = slice(number % len(self), number % len(self) + 1)
         try:
             which = index if isinstance(index, slice) else torch.as_tensor(index, device=self.masks.device)
+            if isinstance(which, Tensor) and which.ndim != 1:
+                raise ValueError
             return self.each(lambda t: t[which])
         except (TypeError, ValueError, RuntimeError, IndexError):
             raise UserError(

@@ -18,9 +18,8 @@ from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Result, Row
 from emorl.experiments.tables import count, provenance, table
 from emorl.files import write_bytes
-from emorl.panels import Panels, owner_pixels, to_pixels
-from emorl.plots.panels import as_gif, save_picture
-from emorl.plots.pictures import scenes_apart
+from emorl.plots.panels import Panels, as_gif, save_picture
+from emorl.plots.pictures import owner_pixels, scenes_apart, to_pixels
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run, load, released
 

@@ -16,17 +16,9 @@ from emorl.evaluation.inference import decompose_scene, infer
 from emorl.evaluation.latents import Edit, slots_of, swept
 from emorl.evaluation.metrics import METRICS
 from emorl.models.base import Model
-from emorl.panels import (
-    FIRST,
-    Panels,
-    Pixels,
-    owner_pixels,
-    picture_row,
-    pictures_apart,
-    segmentation_pixels,
-    titles_of,
-    to_pixels,
-)
+from emorl.panels import FIRST, Panels, Pixels, picture_row, pictures_apart, segmentation_pixels, titles_of
+from emorl.panels import owner_pixels as owner_pixels  # also for those who import it from here
+from emorl.panels import to_pixels as to_pixels
 from emorl.probability import scene_seeds
 from emorl.types import Decomposition, Scene
 

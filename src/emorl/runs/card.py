@@ -24,6 +24,7 @@ VALUES: dict[str, Any] = {
     "scores": dict,
     "environment": dict,
 }
+TEXTS = ("name", "model", "data", "version")  # what is text
 USED_WITH = ("num_slots", "num_steps", "tries", "seeds", "split")  # of scores: how they came about
 
 PAGE = """---
@@ -83,7 +84,7 @@ def read_header(path: Path) -> dict[str, Any]:
             texts = dict(file.metadata() or {})
     except (SafetensorError, OSError, ValueError, RuntimeError, TypeError) as error:
         raise UserError(f"{path} holds no readable weights ({str(error).partition(chr(10))[0]}).") from None
-    card: dict[str, Any] = dict(texts)
+    card: dict[str, Any] = {name: texts[name] for name in TEXTS if name in texts}
     for name, kind in VALUES.items():
         try:
             card[name] = json.loads(texts[name])

@@ -124,7 +124,8 @@ class Run:
     def steps_done(self) -> int:
         """How many steps training has logged; all of them for released weights."""
         if self.directory is None:
-            return int(self.card.get("steps", self.config.train.steps))
+            steps = self.card.get("steps")
+            return steps if type(steps) is int and steps >= 0 else self.config.train.steps
         return int(self.metrics[-1]["step"] or 0) + 1 if self.metrics else 0
 
     @property
