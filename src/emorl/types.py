@@ -10,7 +10,7 @@ import io
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +21,7 @@ from emorl.errors import UserError, check_range, is_whole
 from emorl.objects import Array, as_frame, batch_table, explained_share
 from emorl.panels import picture_row, pictures_apart
 
-Index = int | slice | Sequence[int] | Tensor  # which images of a batch
+Index = SupportsIndex | slice | Sequence[int] | Array | Tensor  # which images of a batch
 
 SHOWN = 8  # pictures that a notebook shows
 MOST_SHOWN = 1000
