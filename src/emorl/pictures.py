@@ -129,7 +129,9 @@ def warn_of_bad(found: Decomposition, name: str) -> None:
     bad = {number: share for number, share in enumerate(found.explained) if share < WELL_EXPLAINED}
     if bad:
         first = ", ".join(f"picture {number}: {share:.0%}" for number, share in list(bad.items())[:3])
-        which = f"{len(bad)} of {len(found)} pictures are" if len(found) > 1 else "The picture is"
+        which = f"{len(bad)} of {len(found)} pictures are"
+        if len(found) == 1:
+            which, first = "The picture is", f"{bad[0]:.0%}"
         warnings.warn(
             f"{which} explained badly by {name} ({first}): such objects mean nothing. Train on pictures of that kind.",
             stacklevel=3,

@@ -37,7 +37,7 @@ tags:
 
 # {name}
 
-{title} with {slots} slots: takes images of {size} x {size} pixels apart into objects, and was trained without labels.
+{title} with {slots} slots: takes images of {size} x {size} pixels apart into objects, and learns that without labels.
 
 | | |
 |---|---|
@@ -55,7 +55,7 @@ found = emorl.decompose("photo.jpg", model)
 found.objects()  # place, size, colour and latents of each object
 ```
 
-`config.json` has every setting, of the training too: `emorl train config.json --out RUN` repeats it.
+{again}
 
 ## Scores
 
@@ -68,6 +68,12 @@ A model has learned from one kind of picture. Of another kind it explains little
 
 <!-- {mark} -->
 """
+
+
+REPEATED = (
+    "`config.json` has every setting, of the training too: `emorl train config.json --out RUN` repeats it (on images "
+    "of one's own, with `--data.path FOLDER`)."
+)
 
 
 def header_of(card: Mapping[str, Any]) -> dict[str, str]:
@@ -118,6 +124,7 @@ def page_of(card: Mapping[str, Any], config: RunConfig, title: str) -> str:
         size=config.model.image_size,
         data=one_line(card["data"]),
         training=f"{card['steps']} steps, seed {card['seed']}{took}" if card["steps"] else "not recorded",
+        again=REPEATED if card["steps"] else "`config.json` has the settings of the model.",
         version=one_line(card["environment"].get("version") or card["version"]),
         torch=one_line(card["environment"].get("torch", "unknown")),
         scores=score_table(card["scores"]),
