@@ -51,7 +51,7 @@ def check_numbers(group: str, config: object, *, positive: Iterable[str] = (), *
         value = getattr(config, name)
         if isinstance(value, bool) or not isinstance(value, Real):
             raise UserError(f"{group}.{name} must be a number, not {reprlib.repr(value)}.")
-        if not math.isfinite(value):
+        if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"{group}.{name} must be a finite number, not {value}.")
     for name, minimum in least.items():
         if getattr(config, name) < minimum:
