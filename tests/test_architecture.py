@@ -18,8 +18,9 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # The arrow: nothing imports what stands below it in this list.
 LAYERS = [
-    "errors", "files", "objects", "types", "probability", "geco", "schedules", "config", "nn", "models", "data",
-    "evaluation", "runs", "training", "plots", "report", "experiments", "explorer", "cli", "__init__", "__main__",
+    "errors", "files", "objects", "panels", "types", "probability", "geco", "schedules", "config", "nn", "models",
+    "data", "evaluation", "runs", "pictures", "training", "plots", "report", "experiments", "explorer", "cli",
+    "__init__", "__main__",
 ]  # fmt: skip
 FORBIDDEN = {
     "data": {"probability", "geco", "config", "schedules", "nn", "models"},  # scenes need types only
@@ -84,7 +85,16 @@ def test_every_module_imports_alone() -> None:
 
 
 def test_import_is_light() -> None:
-    heavy = ["lightning_fabric", "sklearn", "matplotlib", "h5py", "starlette", "tyro"]
+    heavy = [
+        "lightning_fabric",
+        "sklearn",
+        "matplotlib",
+        "h5py",
+        "starlette",
+        "tyro",
+        "pandas",
+        "huggingface_hub",
+    ]
     code = f"import sys, emorl; print([m for m in {heavy} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
@@ -136,7 +146,8 @@ def test_public_names() -> None:
     assert all(hasattr(emorl, name) for name in emorl.__all__)
     assert set(emorl.__all__) == {
         "DATASETS", "MODELS", "PRESETS", "DataConfig", "Decomposition", "Model", "Outcome", "Run", "RunConfig", "Scene",
-        "Scores", "TrainConfig", "UserError", "build", "evaluate", "load", "open_dataset", "train",
+        "Scores", "TrainConfig", "UserError", "build", "decompose", "evaluate", "from_pretrained", "load",
+        "open_dataset", "push_to_hub", "save_pretrained", "train",
     }  # fmt: skip
 
 
@@ -146,7 +157,7 @@ def test_the_repository_speaks_of_the_product_alone() -> None:
     ).stdout.split()
     for name in tracked:
         path = ROOT / name
-        if path.suffix in {".py", ".md", ".toml", ".txt", ".json", ".cff", ""} and path.is_file():
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".json", ".cff", ".ipynb", ""} and path.is_file():
             text = path.read_text(encoding="utf-8")
             assert "/work" + "/" not in text, name
             assert "/ro" + "ot/" not in text, name

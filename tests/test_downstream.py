@@ -12,7 +12,7 @@ from PIL import Image
 from emorl.cli import main
 from emorl.cli.decompose import FILES
 from emorl.data import DataConfig, open_dataset
-from emorl.plots.pictures import to_pixels
+from emorl.panels import to_pixels
 from emorl.runs.presets import PRESETS
 from emorl.training.trainer import train
 

@@ -1,8 +1,8 @@
 """emorl: discovers the objects in images without labels (EfficientMORL, Emami et al., ICML 2021).
 
->>> model = emorl.load("runs/demo")
->>> slots = model.decompose(images)  # images (B, 3, H, W) in [0, 1]
->>> slots.masks, slots.components, slots.slots
+>>> found = emorl.decompose("photo.jpg")  # or arrays, tensors, PIL images, lists of them
+>>> found.objects()  # a table: place, size, colour and latents of each
+>>> found.masks, found.components, found.slots
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from emorl.errors import UserError
 from emorl.evaluation.evaluate import Scores, evaluate
 from emorl.models import MODELS, build
 from emorl.models.base import Model
+from emorl.pictures import decompose
 from emorl.runs.config import RunConfig, TrainConfig
 from emorl.runs.presets import PRESETS
+from emorl.runs.pretrained import from_pretrained, push_to_hub, save_pretrained
 from emorl.runs.run import Run, load
 from emorl.training.trainer import train
 from emorl.types import Decomposition, Outcome, Scene
@@ -35,8 +37,12 @@ __all__ = [
     "TrainConfig",
     "UserError",
     "build",
+    "decompose",
     "evaluate",
+    "from_pretrained",
     "load",
     "open_dataset",
+    "push_to_hub",
+    "save_pretrained",
     "train",
 ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import math
+import reprlib
 from collections.abc import Iterable
+from numbers import Integral, Real
 
 LARGEST_SEED = 2**64 - 1  # what PyTorch's generators take
 
@@ -47,6 +49,8 @@ def check_numbers(group: str, config: object, *, positive: Iterable[str] = (), *
     """
     for name in (*least, *positive):
         value = getattr(config, name)
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise UserError(f"{group}.{name} must be a number, not {reprlib.repr(value)}.")
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"{group}.{name} must be a finite number, not {value}.")
     for name, minimum in least.items():
@@ -59,6 +63,8 @@ def check_numbers(group: str, config: object, *, positive: Iterable[str] = (), *
 
 def check_range(name: str, value: int, least: int, most: int) -> int:
     """Returns `value`, or raises UserError with the `name` of the setting that holds it."""
+    if not is_whole(value):
+        raise UserError(f"{name} must be a whole number, not {reprlib.repr(value)}.")
     if value < least:
         raise UserError(f"{name} must be at least {least}, not {value}.")
     if value > most:
@@ -69,6 +75,11 @@ def check_range(name: str, value: int, least: int, most: int) -> int:
 def check_seed(name: str, value: int) -> int:
     """Returns a seed that every generator takes."""
     return check_range(name, value, 0, LARGEST_SEED)
+
+
+def is_whole(value: object) -> bool:
+    """Whether a value is an integer, of Python or of a library; truth values are not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def nearest(name: str, options: Iterable[str]) -> str:

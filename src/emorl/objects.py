@@ -78,6 +78,57 @@ def object_row(slot: int, is_own: Array, picture: Array) -> dict[str, Any]:
     }
 
 
+def moved(table: Table, *, left: float, top: float, across: float, down: float) -> Table:
+    """The same objects in pixels of another picture: this one's first pixel is at (`left`, `top`) of it, and each of
+    its pixels is `across` wide and `down` high there. Shares and colours stay.
+    """
+    found = dict(table)
+    for name in ("left", "right", "x"):
+        found[name] = left + table[name] * across
+    for name in ("top", "bottom", "y"):
+        found[name] = top + table[name] * down
+    found["area"] = table["area"] * across * down
+    for name in ("area", "left", "top", "right", "bottom"):
+        found[name] = found[name].round().astype(np.int64)
+    return found
+
+
+def batch_table(masks: Array, pictures: Array, slots: Array, seen: Array | None = None) -> Table:
+    """The objects of a batch: `object_table` of each picture below one another.
+
+    Takes masks (B, K, H, W), pictures (B, 3, H, W) and slots (B, K, D). First comes a column `image`, the number of the
+    picture; last come `latent_0`, `latent_1` and so on, the D numbers of the slot. With `seen` (B, 4), left, top, right
+    and bottom of what the masks cover in the pixels of another picture, places and areas are in these pixels.
+    """
+    height, width = masks.shape[-2:]
+    tables, latents = (
+        [],
+        [slots[:0, 0]],
+    )  # the first is empty, so that there is something to join in an empty batch
+    for number in range(len(masks)):
+        table = object_table(masks[number], pictures[number])
+        if seen is not None:
+            left, top, right, bottom = seen[number].tolist()
+            across, down = (right - left) / width, (bottom - top) / height
+            table = moved(table, left=left, top=top, across=across, down=down)
+        latents.append(slots[number][table["slot"]])
+        tables.append({"image": np.full_like(table["slot"], number), **table})
+    whole = {
+        name: np.concatenate([np.empty(0, dtype=kind), *(table[name] for table in tables)])
+        for name, kind in {"image": np.int64, **COLUMNS}.items()
+    }
+    return whole | {f"latent_{d}": column for d, column in enumerate(np.concatenate(latents).T)}
+
+
+def as_frame(table: Table) -> Any:
+    """The table as a pandas DataFrame; as it is where pandas is not installed."""
+    try:
+        import pandas
+    except ImportError:
+        return table
+    return pandas.DataFrame(table)
+
+
 def explained_share(picture: Array, rebuilt: Array) -> float:
     """How much of a picture (3, H, W) its reconstruction explains: 1 is all, 0 no more than one colour would.
 

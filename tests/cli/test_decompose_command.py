@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw
 from emorl.cli import main
 from emorl.cli.decompose import FILES
 from emorl.data import DataConfig, open_dataset
-from emorl.plots.pictures import to_pixels
+from emorl.panels import to_pixels
 from toys import SHIPPED
 
 

@@ -8,7 +8,7 @@ import math
 import warnings
 import zipfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,6 +19,7 @@ from card_formats import CARD, IMAGE, edited
 from corpus import Format, Make
 
 from emorl.models import build
+from emorl.runs.card import header_of
 from emorl.runs.checkpoint import load_checkpoint, shape_of_model
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import (
@@ -26,6 +27,7 @@ from emorl.runs.directory import (
     CONFIG,
     HISTORY,
     METRICS_FILE,
+    MODEL,
     SCORES,
     WEIGHTS,
     read_history,
@@ -193,6 +195,38 @@ LINES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+def make_saved(folder: Path, change: Callable[[dict[str, str]], object] = lambda header: None) -> Path:
+    """A folder of `save_pretrained`, with a changed header; its file of weights alone is damaged further."""
+    scores, where = json.dumps(SCORED | {"per_image": None}), json.dumps({"version": "0.1"})
+    header = header_of({"name": "x", "data": "y", "steps": 2, "seed": 0, "cpu_minutes": 1.5}) | {
+        "scores": scores,
+        "environment": where,
+    }
+    change(header)
+    (folder / CONFIG).write_bytes(good()[CONFIG])
+    (folder / MODEL).write_bytes(safetensors.torch.save(safetensors.torch.load(good()[WEIGHTS]), header))
+    return folder / MODEL
+
+
+def read_saved(path: Path) -> None:
+    run = Run.open(path.parent)
+    assert isinstance(run.scores, dict)
+    assert isinstance(run.environment, dict)
+    assert run.steps_done >= 0
+    assert run.cpu_minutes is None or isinstance(run.cpu_minutes, float)
+    assert run.model.decompose(IMAGE, seed=0).image.isfinite().all()
+
+
+HEADERS: dict[str, Callable[[dict[str, str]], object]] = {
+    "no scores": lambda header: header.pop("scores"),
+    "scores are a list": lambda header: header.update(scores="[1]"),
+    "scores are nested": lambda header: header.update(scores="[" * 100_000),
+    "steps are below 0": lambda header: header.update(steps="-1"),
+    "steps are huge": lambda header: header.update(steps="9" * 10_000),
+    "a checksum and a curve": lambda header: header.update(sha256="x", curve="y"),
+}
+
+
 def form(name: str, read: Callable[[Path], object], own: dict[str, Callable[[bytes], bytes]]) -> Format:
     return Format(file_of(name), read, {what: file_of(name, change) for what, change in own.items()})
 
@@ -205,4 +239,7 @@ RUN_FORMATS: dict[str, Format] = {
     "history": form(HISTORY, read_events, LINES),
     "scores": form(SCORES, read_scores, {"list": lambda content: b"[]"}),
     "card": CARD,
+    "saved": Format(
+        make_saved, read_saved, {what: partial(make_saved, change=change) for what, change in HEADERS.items()}
+    ),
 }

@@ -21,13 +21,14 @@ from emorl.cli.numbers import check_options
 from emorl.data.fit import Fit
 from emorl.data.images import read_pixels
 from emorl.errors import UserError
-from emorl.evaluation.pictures import LARGEST, TakenApart, array, take_apart
+from emorl.evaluation.pictures import LARGEST, TakenApart, take_apart
 from emorl.files import MARK, check_output, make_directory, read_json, write_bytes, write_json
 from emorl.objects import NOBODY, WELL_EXPLAINED, owners
 from emorl.plots.panels import palette, save_picture
 from emorl.plots.pictures import decomposition_panels
 from emorl.runs.run import Run
 from emorl.training.console import progress_bar, say
+from emorl.types import array
 
 OVERVIEW, SEGMENTATION, ARRAYS, OBJECTS = FILES = (
     "overview.png",

@@ -15,22 +15,15 @@ from emorl.data import FOLDER, DataConfig
 from emorl.errors import UserError
 from emorl.models import kind_of
 from emorl.runs.config import RunConfig
-from emorl.runs.presets import PRESETS, preset
+from emorl.runs.presets import run_of
 from emorl.runs.run import Run
 from emorl.schedules import Schedule
 from emorl.training.trainer import train
 
 
-def resolve(name: str) -> RunConfig:
-    """Returns the preset of that name, or the configuration in that file."""
-    if name not in PRESETS and (name.endswith(".json") or Path(name).exists()):
-        return RunConfig.read(Path(name))
-    return preset(name)
-
-
 def train_command(name: str, arguments: Sequence[str]) -> None:
     """Trains with the named settings, each of which can be overridden: the options follow the model of the preset."""
-    run = resolve(name)
+    run = run_of(name)
     if (source := value_of("--from", arguments)) is not None:
         run = beginning_with(source, run)
     settings = make_dataclass(

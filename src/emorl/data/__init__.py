@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -76,6 +77,10 @@ class DataConfig:
     skip_damaged: bool = False  # of "folder": leave images out that cannot be read
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise UserError(f"data.name must name a data set, not {reprlib.repr(self.name)}.")
+        if isinstance(self.path, Path):
+            object.__setattr__(self, "path", str(self.path))
         if self.train_size is None:
             object.__setattr__(self, "train_size", info_of(self.name).train_size)
         check_seed("data.seed", self.seed)
@@ -84,10 +89,15 @@ class DataConfig:
             check_range(f"data.{name}", getattr(self, name), 1, MOST_SCENES)
 
 
-def open_dataset(config: DataConfig, split: Split) -> SceneDataset:
-    """Returns the scenes of one split; splits are disjoint ranges of one sequence."""
+def open_dataset(config: DataConfig | str, split: Split = "train") -> SceneDataset:
+    """Returns the scenes of one split; splits are disjoint ranges of one sequence. A data set's name stands for its
+    usual settings.
+    """
+    config = DataConfig(config) if isinstance(config, str) else config
+    if not isinstance(config, DataConfig):
+        raise UserError(f"Data is told by a DataConfig or a data set's name, not by {reprlib.repr(config)}.")
     if split not in SPLITS:
-        raise UserError(f"There is no split {split!r}{nearest(split, SPLITS)}")
+        raise UserError(f"There is no split {split!r}{nearest(str(split), SPLITS)}")
     if config.name == FOLDER:
         images = open_folder(config)
         return SceneRange(images, *range_of(split, images.sizes))

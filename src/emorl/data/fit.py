@@ -43,6 +43,16 @@ class Place:
         """Columns and rows between the left upper corner of the padded square and that of the picture."""
         return (self.side - self.width) // 2, (self.side - self.height) // 2
 
+    @property
+    def square(self) -> tuple[int, int, int, int]:
+        """The square that the model sees, in pixels of the picture: left, top, and the first column and row beyond it.
+        A padded one begins before the picture and ends after it.
+        """
+        if self.fit != "pad":
+            return self.seen
+        left, top = self.margins
+        return -left, -top, self.side - left, self.side - top
+
     def restore(self, squares: Tensor) -> Tensor:
         """Results (..., side, side) of the square, as (..., h, w) of the part of the picture that was seen."""
         match self.fit:

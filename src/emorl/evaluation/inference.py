@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from emorl.data.base import SceneDataset
-from emorl.errors import UserError
-from emorl.models.base import Model, best_of
+from emorl.errors import check_range
+from emorl.models.base import MOST_TRIES, Model, best_of
 from emorl.probability import noise_per_image, scene_seeds
 from emorl.types import Decomposition, Outcome
 
@@ -22,8 +22,7 @@ def infer(
     With `means` posteriors are taken at their means instead of being sampled. Of several `tries` each image gets the
     one with the smallest squared error. `options` are those of `Model.infer`.
     """
-    if tries < 1:
-        raise UserError(f"The number of tries must be at least 1, not {tries}.")
+    check_range("tries", tries, 1, MOST_TRIES)
     noise = noise_per_image(seeds, means=means)
     return best_of([model.infer(images, noise=noise, **options) for _ in range(tries)], images)
 

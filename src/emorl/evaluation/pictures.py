@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from emorl.data.base import Array
 from emorl.data.fit import Fit, Place, fitted, resized
 from emorl.evaluation.inference import infer
 from emorl.models.base import Model
-from emorl.objects import NOBODY, WELL_EXPLAINED, Table, explained_share, object_table, owners
-from emorl.types import Decomposition
+from emorl.objects import NOBODY, WELL_EXPLAINED, Table, explained_share, moved, object_table, owners
+from emorl.types import Decomposition, array
 
 LARGEST = 1024  # longer side of results: masks and components of a photograph at full size fill gigabytes
 AT_ONCE = 16  # pictures to infer together
@@ -47,14 +46,7 @@ class TakenApart:
         table = object_table(array(self.parts.masks[0, :, 0]), self.picture)
         left, top, _, _ = self.place.seen
         down, right = self.size[0] / self.place.height, self.size[1] / self.place.width
-        for name in ("left", "right", "x"):
-            table[name] = (table[name] + left) * right
-        for name in ("top", "bottom", "y"):
-            table[name] = (table[name] + top) * down
-        table["area"] = table["area"] * down * right
-        for name in ("area", "left", "top", "right", "bottom"):
-            table[name] = table[name].round().astype(np.int64)
-        return table
+        return moved(table, left=left * right, top=top * down, across=right, down=down)
 
     @property
     def owners(self) -> Array:
@@ -83,7 +75,7 @@ def take_apart(
         x = torch.from_numpy(np.stack(squares)).to(device).permute(0, 3, 1, 2).float() / 255
         found = infer(model, x, [seed] * len(some), **options).steps[-1]
         for b, pixels in enumerate(some):
-            yield at_own_size(model, pixels, single(found, b), fit, largest)
+            yield at_own_size(model, pixels, found[b], fit, largest)
 
 
 def at_own_size(model: Model, pixels: Array, parts: Decomposition, fit: Fit, largest: int) -> TakenApart:
@@ -100,22 +92,8 @@ def at_own_size(model: Model, pixels: Array, parts: Decomposition, fit: Fit, lar
     return TakenApart(pixels.shape[:2], place, seen.transpose(2, 0, 1).astype(np.float32) / 255, restored)
 
 
-def single(parts: Decomposition, b: int) -> Decomposition:
-    """Image `b` of a batch alone."""
-    attention = None if parts.attention is None else parts.attention[b : b + 1]
-    return Decomposition(
-        parts.masks[b : b + 1], parts.components[b : b + 1], parts.slots[b : b + 1], attention
-    )
-
-
 def shape_within(shape: Sequence[int], largest: int) -> tuple[int, int]:
     """Height and width of a picture, made smaller if one of them is more than `largest`."""
     height, width = shape
     factor = min(1.0, largest / max(height, width))
     return max(1, round(height * factor)), max(1, round(width * factor))
-
-
-def array(t: Tensor) -> Array:
-    """A tensor as numpy has it."""
-    found: Array = t.detach().float().cpu().numpy()
-    return found

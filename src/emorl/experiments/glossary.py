@@ -20,8 +20,9 @@ from emorl.evaluation.segmentation import (
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Result, Row
 from emorl.experiments.tables import table
-from emorl.plots.panels import Panels, save_picture
-from emorl.plots.pictures import scene_row, segmentation_pixels
+from emorl.panels import Panels, segmentation_pixels
+from emorl.plots.panels import save_picture
+from emorl.plots.pictures import scene_row
 from emorl.types import Scene
 
 SCENE = 0  # of the test scenes of Tetrominoes

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
+from emorl.errors import UserError
 from emorl.models.base import Model
 from emorl.models.efficient_morl import EfficientMORL
 from emorl.models.genesis import Genesis
@@ -25,8 +27,13 @@ MODELS: dict[str, type[Model]] = {
 
 
 def kind_of(config: Any) -> str:
-    """The name in MODELS of the model that `config` configures."""
-    return next(name for name, model in MODELS.items() if model.Config is type(config))
+    """The name in MODELS of the model that `config` configures. Raises UserError if it is no model's config."""
+    for name, model in MODELS.items():
+        if model.Config is type(config):
+            return name
+    raise UserError(
+        f"A model is built from its configuration, such as emorl.PRESETS[...].model, not from {reprlib.repr(config)}."
+    )
 
 
 def build(config: Any) -> Model:

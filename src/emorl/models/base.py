@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,12 +11,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from emorl.errors import UserError
+from emorl.errors import UserError, check_range, check_seed, is_whole
 from emorl.nn.decoder import SlotDecoder
 from emorl.nn.lattice import pixel_centres
 from emorl.probability import Noise, scene_noise
 from emorl.schedules import Schedule
-from emorl.types import Decomposition, Outcome
+from emorl.types import LARGEST_SIDE, Decomposition, Outcome
+
+MOST_TRIES = 10_000
 
 
 class Model(nn.Module, ABC):
@@ -67,6 +70,11 @@ class Model(nn.Module, ABC):
         """
         colours, logits = self.decoder.render(slots).split([3, 1], dim=2)
         return logits, colours.sigmoid()
+
+    @property
+    def slot_size(self) -> int:
+        """D, how many numbers a slot has."""
+        return int(self.config.slot_size)
 
     @property
     def title(self) -> str:
@@ -147,22 +155,23 @@ class Model(nn.Module, ABC):
         masks wanted, if not that of `x`; the "pixels" decoder paints them, from posterior means with `sample` too, and
         those of other decoders are interpolated.
         """
-        if not x.is_floating_point() or (x.numel() and not (x.amin() >= 0 and x.amax() <= 1)):
-            raise UserError(
-                f"Images are floats in [0, 1]; got {x.dtype} between {x.amin():g} and {x.amax():g}. "
-                "Divide 8-bit images by 255."
-            )
-        if tries < 1:
-            raise UserError(f"The number of tries must be at least 1, not {tries}.")
+        check_values(x)
+        self.check_images(x)
+        check_range("tries", tries, 1, MOST_TRIES)
+        if seed is not None:
+            check_seed("seed", seed)
+        if size is not None:
+            check_range("size", size, 1, LARGEST_SIDE)
         noise = (
             Noise(means=not sample) if seed is None else scene_noise(seed, range(len(x)), means=not sample)
         )
         budget = {"num_slots": num_slots, "num_steps": num_steps}
         tried = [self.infer(x, **budget, noise=noise) for _ in range(tries)]  # type: ignore[arg-type]
-        chosen = best_of(tried, x).steps[-1]
+        chosen = replace(best_of(tried, x).steps[-1], picture=x.detach())
         if size is None or size == self.config.image_size:
             return chosen
-        return self.enlarged(chosen, size)
+        with torch.no_grad():
+            return replace(self.enlarged(chosen, size), picture=chosen.resized(size).picture)
 
     def enlarged(self, parts: Decomposition, size: int) -> Decomposition:
         """The same decomposition with pictures of another size: painted from the slots if the decoder can, or
@@ -183,9 +192,28 @@ class Model(nn.Module, ABC):
         is_own = size is None or size == self.config.image_size
         return None if is_own or not self.decoder.paints_anywhere else pixel_centres(size, like)  # type: ignore[arg-type]
 
+    def check_slots(self, slots: Tensor, size: int | None = None) -> None:
+        """Raises UserError unless `slots` are (B, K, D), at least one of each, with the D of this model, and `size` is
+        one that a picture can have.
+        """
+        if not isinstance(slots, Tensor) or not slots.is_floating_point():
+            kind = slots.dtype if isinstance(slots, Tensor) else type(slots).__name__
+            raise UserError(f"Slots are a tensor of floats (B, K, {self.slot_size}), not {kind}.")
+        if slots.ndim != 3 or slots.shape[-1] != self.slot_size or 0 in slots.shape:
+            raise UserError(
+                f"This model decodes slots of shape (B, K, {self.slot_size}); got {tuple(slots.shape)}."
+            )
+        if size is not None:
+            check_range("size", size, 1, LARGEST_SIDE)
+
     def check_images(self, x: Tensor) -> None:
         """Raises UserError unless `x` is a batch of images of the size this model was built for."""
         size = self.config.image_size
+        if not isinstance(x, Tensor):
+            raise UserError(
+                f"This model takes a tensor (B, 3, {size}, {size}), not {type(x).__name__}; emorl.decompose takes "
+                "files and arrays, too."
+            )
         if x.ndim != 4 or tuple(x.shape[1:]) != (3, size, size):
             raise UserError(f"This model takes images of shape (B, 3, {size}, {size}); got {tuple(x.shape)}.")
 
@@ -194,6 +222,9 @@ class Model(nn.Module, ABC):
 
         Raises UserError for what the model cannot have.
         """
+        for name, number in (("num_slots", num_slots), ("num_steps", num_steps)):
+            if number is not None and not is_whole(number):
+                raise UserError(f"{name} must be a whole number, not {reprlib.repr(number)}.")
         K = self.config.num_slots if num_slots is None else num_slots
         least, most = self.slot_range
         if most is not None and most != K:
@@ -208,6 +239,19 @@ class Model(nn.Module, ABC):
         if self.step_range[0] > I:
             raise UserError(f"The number of steps must be at least {self.step_range[0]}, not {I}.")
         return K, I
+
+
+def check_values(x: Tensor) -> None:
+    """Raises UserError unless `x` holds images, at least one, as floats in [0, 1]."""
+    if not isinstance(x, Tensor):
+        return  # check_images says what it should be
+    if x.ndim == 4 and len(x) == 0:
+        raise UserError("There are no images in this batch; at least one is needed.")
+    if x.is_floating_point() and bool(x.isnan().any()):
+        raise UserError("Images are floats in [0, 1]; some are not a number (NaN).")
+    if not x.is_floating_point() or (x.numel() and not (x.amin() >= 0 and x.amax() <= 1)):
+        between = f" between {float(x.amin()):g} and {float(x.amax()):g}" if x.numel() else ""
+        raise UserError(f"Images are floats in [0, 1]; got {x.dtype}{between}. Divide 8-bit images by 255.")
 
 
 def best_of(tries: Sequence[Outcome], x: Tensor) -> Outcome:

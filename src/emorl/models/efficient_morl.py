@@ -278,6 +278,7 @@ class EfficientMORL(Model):
 
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
         """As Model has it; `slots` are values of z."""
+        self.check_slots(slots, size)
         return self.rendered(self.decoder(slots, self.places(size, slots)), slots, size)
 
     @property

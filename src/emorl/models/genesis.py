@@ -146,8 +146,14 @@ class Genesis(Model):
         """GENESIS, or GENESIS-S where a slot has one latent."""
         return "GENESIS-S" if self.config.shared else "GENESIS"
 
+    @property
+    def slot_size(self) -> int:
+        """D, how many numbers a slot has: z^m and z^c, or the one latent of GENESIS-S."""
+        return self.config.mask_size + (0 if self.config.shared else self.config.component_size)
+
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
         """As Model has it; a slot is z^m and then z^c, or the one latent of GENESIS-S."""
+        self.check_slots(slots, size)
         z_m = slots[..., : self.config.mask_size]
         z_c = slots if self.config.shared else slots[..., self.config.mask_size :]
         decoded = self.log_masks(z_m, learn=False), self.decoder.render(z_c).sigmoid()

@@ -121,6 +121,7 @@ class GenesisV2(Model):
 
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
         """As Model has it."""
+        self.check_slots(slots, size)
         return self.rendered(self.decoder(slots, self.places(size, slots)), slots, size)
 
     def adapt(self, terms: Mapping[str, Tensor]) -> None:

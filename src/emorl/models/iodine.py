@@ -183,6 +183,7 @@ class IODINE(Model):
 
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
         """As Model has it; `slots` are values of z."""
+        self.check_slots(slots, size)
         painted = shown(self.paint(slots, self.places(size, slots)), slots)
         return painted if size in (None, painted.masks.shape[-1]) else painted.resized(size)
 

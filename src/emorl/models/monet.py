@@ -104,6 +104,7 @@ class MONet(Model):
 
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
         """As Model has it, with the masks that the VAE predicts."""
+        self.check_slots(slots, size)
         return self.rendered(self.decoder(slots, self.places(size, slots)), slots, size)
 
     def enlarged(self, parts: Decomposition, size: int) -> Decomposition:

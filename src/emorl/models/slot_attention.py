@@ -69,6 +69,7 @@ class SlotAutoencoder(Model):
 
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
         """As Model has it, with colours cut off at 0 and 1."""
+        self.check_slots(slots, size)
         log_masks, colours = self.decoder.unbounded(slots, self.places(size, slots))
         return self.rendered((log_masks, to_unit(colours)), slots, size)
 

@@ -5,74 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
 from emorl.data.base import SceneDataset
-from emorl.data.fit import resized
 from emorl.evaluation.evaluate import Scores
 from emorl.evaluation.inference import decompose_scene, infer
 from emorl.evaluation.latents import Edit, slots_of, swept
 from emorl.evaluation.metrics import METRICS
 from emorl.models.base import Model
-from emorl.objects import owners
-from emorl.plots.panels import Panels, Pixels, palette
+from emorl.panels import FIRST, Panels, Pixels, picture_row, pictures_apart, segmentation_pixels, titles_of
+from emorl.panels import owner_pixels as owner_pixels  # also for those who import it from here
+from emorl.panels import to_pixels as to_pixels
 from emorl.probability import scene_seeds
 from emorl.types import Decomposition, Scene
-
-FIRST = ("image", "rebuilt", "masks")  # panels before those of slots
-OWNERS = FIRST.index("masks")
-
-
-def to_pixels(image: Tensor) -> Pixels:
-    """Turns (3, H, W) in [0, 1] into 8-bit (H, W, 3)."""
-    return (image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu().numpy()
-
-
-def segmentation_pixels(segmentation: Tensor, *, has_background: bool) -> Pixels:
-    """Colours ids (H, W); with a background, id 0 is dark grey."""
-    colors = palette(int(segmentation.max()) + 1)
-    if has_background:
-        colors = np.concatenate([np.full((1, 3), 40, dtype=np.uint8), colors])
-    pixels: Pixels = colors[segmentation.cpu().numpy()]
-    return pixels
-
-
-def owner_pixels(masks: Tensor) -> Pixels:
-    """Colours each pixel by the slot that owns it, dark grey where none does; `masks` are (K, 1, H, W)."""
-    owner = owners(masks.squeeze(1).detach().float().cpu().numpy())
-    return segmentation_pixels(torch.from_numpy(owner) + 1, has_background=True)
 
 
 def decomposition_row(image: Tensor, d: Decomposition, b: int = 0) -> list[Pixels]:
     """Panels for image `b`: input, reconstruction, segmentation, then each slot's component on its mask."""
-    slots = [d.masks[b, k] * d.components[b, k] + (1 - d.masks[b, k]) for k in range(d.masks.shape[1])]
-    return [
-        to_pixels(image),
-        to_pixels(d.image[b]),
-        owner_pixels(d.masks[b]),
-        *map(to_pixels, slots),
-    ]
+    return picture_row(image, d.masks[b], d.components[b])
 
 
 def decomposition_panels(image: Tensor, d: Decomposition, *, largest: int = 320) -> Panels:
     """One picture taken apart, of any size; panels have sides of at most `largest` pixels."""
-    row = decomposition_row(image, d)
-    factor = min(1.0, largest / max(row[0].shape))
-    height, width = (max(1, round(side * factor)) for side in row[0].shape[:2])
-    small = [
-        resized(panel, height, width, smooth=number != OWNERS) if factor < 1 else panel
-        for number, panel in enumerate(row)
-    ]
-    return Panels([small], titles=titles_of(small), slots_from=len(FIRST))
-
-
-def titles_of(row: Sequence[Pixels]) -> list[str]:
-    """The names of the panels of `decomposition_row`."""
-    return [*FIRST, *(f"slot {k}" for k in range(len(row) - len(FIRST)))]
+    return pictures_apart([decomposition_row(image, d)], largest=largest)
 
 
 def scene_panels(

@@ -12,8 +12,7 @@ from torch import Tensor
 from emorl.errors import UserError
 from emorl.evaluation.latents import swept
 from emorl.models.base import Model
-from emorl.plots.panels import Panels
-from emorl.plots.pictures import to_pixels
+from emorl.panels import Panels, to_pixels
 from emorl.types import Decomposition
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import reprlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -51,6 +52,9 @@ class TrainConfig:
             evaluate_images=1, drop_below=0, positive=("max_grad_norm", "muon_size"),
         )  # fmt: skip
         check_seed("train.seed", self.seed)
+        for name in ("learning_rate", "num_steps"):  # a number or a text stands for a schedule
+            if isinstance(value := getattr(self, name), int | float | str):
+                object.__setattr__(self, name, Schedule.parse(value))
         if self.batch_size % (self.devices * self.nodes):
             raise UserError(
                 f"train.batch_size {self.batch_size} cannot be shared by {self.devices * self.nodes} devices evenly."
@@ -70,6 +74,9 @@ class RunConfig:
     train: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self) -> None:
+        for name, kind in (("data", DataConfig), ("train", TrainConfig)):
+            if not isinstance(getattr(self, name), kind):
+                raise UserError(f"{name} must be a {kind.__name__}, not {reprlib.repr(getattr(self, name))}.")
         for name, value in self.flat().items():
             values = value if isinstance(value, list) else [value]
             if not all(math.isfinite(item) for item in values if isinstance(item, float)):
@@ -83,6 +90,24 @@ class RunConfig:
     def flat(self) -> dict[str, Any]:
         """Returns every setting by its dotted name, as on the command line: "train.learning_rate"."""
         return dict(flatten(self.to_dict()))
+
+    def changed(self, settings: Mapping[str, Any]) -> RunConfig:
+        """Returns the same run with some settings changed, by dotted name: {"train.steps": 100}.
+
+        Raises UserError for a name that is none, and for a value that it cannot have.
+        """
+        if not isinstance(settings, Mapping):
+            raise UserError(f"Settings are values by dotted name, not {reprlib.repr(settings)}.")
+        values, known = self.to_dict(), self.flat()
+        for name, value in settings.items():
+            if name not in known or name == "model.kind":
+                raise UserError(f"{name} is not a setting of this run{nearest(str(name), known)}")
+            *groups, last = name.split(".")
+            group = values
+            for one in groups:
+                group = group[one]
+            group[last] = str(value) if isinstance(value, Schedule | Path) else value
+        return RunConfig.from_dict(values)  # also where nothing changes: it checks every type
 
     def with_steps(self, steps: int) -> RunConfig:
         """Returns the same run with another number of steps."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import reprlib
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ PREVIOUS = "checkpoint.previous.pt"  # the one before, in case the last one is d
 WEIGHTS = "weights.safetensors"  # the trained model
 PICTURES = "pictures.json"  # of a run on a folder of pictures: their names, by split
 SCORES = "scores.json"  # of `emorl evaluate`
+MODEL = "model.safetensors"  # in a folder of `save_pretrained` instead of a run: the model, with its card
+README = "README.md"  # in such a folder: the card to read
 LOCK = ".lock"  # holds the id of the process that trains; gone after an orderly end
 
 # What a training writes besides CONFIG. A folder with one of these and no CONFIG holds something else.
@@ -31,6 +34,13 @@ LARGEST_LOG = 2**30  # bytes of metrics.jsonl; a line for each of a million step
 
 class NotResumable(UserError):
     """A training has failed, and to continue it with the same settings would fail again."""
+
+
+def directory_of(path: str | Path) -> Path:
+    """Returns the path of a run directory, which may be there or not. Raises UserError for what is no path."""
+    if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
+        raise UserError(f"A run directory is named by a path, not by {reprlib.repr(path)}.")
+    return Path(path)
 
 
 def read_metrics(directory: Path) -> list[dict[str, Any]]:

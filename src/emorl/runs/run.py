@@ -1,13 +1,14 @@
 """Run: one trained model with everything known of its training; and load(), the short way to the model.
 
-A run is opened by its directory or by the name of released weights. These are named model/data set, whatever preset
-trained them. Beside `weights/<name>.safetensors` stands `weights/<name>.json`, its card: configuration, data, scores,
-and the command that made it.
+A run is opened by its directory, by a folder of `save_pretrained`, or by the name of released weights. These are named
+model/data set, whatever preset trained them. Beside `weights/<name>.safetensors` stands `weights/<name>.json`, its
+card: configuration, data, scores, and the command that made it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import reprlib
 import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,9 +21,10 @@ from emorl.evaluation.metrics import VALIDATION, renamed
 from emorl.files import read_json
 from emorl.models import kind_of
 from emorl.models.base import Model
+from emorl.runs.card import read_header
 from emorl.runs.checkpoint import build_model, load_checkpoint, read_weights
 from emorl.runs.config import RunConfig
-from emorl.runs.directory import CONFIG, ENVIRONMENT, SCORES, WEIGHTS, read_metrics
+from emorl.runs.directory import CONFIG, ENVIRONMENT, MODEL, SCORES, WEIGHTS, read_metrics
 from emorl.runs.pictures import warn_of_changes
 
 FOLDER = Path(__file__).parent / "weights"
@@ -43,9 +45,9 @@ class Run:
 
     name: str  # as it was asked for: the path of the directory, or the name of released weights
     config: RunConfig
-    directory: Path | None  # None for released weights
+    directory: Path | None  # None for released and saved weights
     weights: Path  # the .safetensors file
-    card: dict[str, Any] = field(default_factory=dict)  # of released weights; empty for a directory
+    card: dict[str, Any] = field(default_factory=dict)  # of released and saved weights; empty for a directory
     label: str = ""  # how tables and pictures call it; its name if left out
 
     def __post_init__(self) -> None:
@@ -53,11 +55,21 @@ class Run:
 
     @staticmethod
     def open(path_or_name: str | Path, *, label: str = "") -> Run:
-        """Opens a run directory, or released weights by name. Raises UserError where there is neither."""
+        """Opens a run directory, a folder of `save_pretrained`, or released weights by name.
+
+        Raises UserError where there is none of them.
+        """
+        if not isinstance(path_or_name, str | Path) or not str(path_or_name):
+            raise UserError(
+                f"A run is the path of its directory or the name of released weights, not {reprlib.repr(path_or_name)}."
+            )
         path, name = Path(path_or_name), str(path_or_name)
         if path.is_dir():
             if not (path / CONFIG).exists():
                 raise UserError(f"{path} is not a run directory: it has no {CONFIG}.")
+            if (path / MODEL).exists() and not (path / WEIGHTS).exists():
+                config = RunConfig.read(path / CONFIG)
+                return Run(name, config, None, path / MODEL, read_header(path / MODEL), label)
             return Run(name, RunConfig.read(path / CONFIG), path, path / WEIGHTS, label=label)
         if name not in released():
             raise UserError(
@@ -74,7 +86,7 @@ class Run:
             raise UserError(
                 f"{self.name} has no {WEIGHTS} yet: its training has not reached the first checkpoint."
             )
-        if self.card and checksum(self.weights) != self.card["sha256"]:
+        if "sha256" in self.card and checksum(self.weights) != self.card["sha256"]:
             raise UserError(f"The released weights {self.weights} are damaged: install emorl again.")
         return build_model(self.config.model, read_weights(self.weights), source=self.weights)
 
@@ -113,14 +125,15 @@ class Run:
     def steps_done(self) -> int:
         """How many steps training has logged; all of them for released weights."""
         if self.directory is None:
-            return self.config.train.steps
+            steps = self.card.get("steps")
+            return steps if type(steps) is int and steps >= 0 else self.config.train.steps
         return int(self.metrics[-1]["step"] or 0) + 1 if self.metrics else 0
 
     @property
     def steps_saved(self) -> int:
         """How many steps its weights have been trained for: those of the last checkpoint, if there is one to read."""
         if self.directory is None:
-            return self.config.train.steps
+            return self.steps_done
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # resuming will tell about a damaged one
             try:
@@ -177,7 +190,9 @@ class Run:
 
 
 def load(path_or_name: str | Path) -> Model:
-    """Returns a trained model, ready for `decompose`: the one of a run directory, or released weights by name."""
+    """Returns a trained model, ready for `decompose`: that of a run directory, of a folder of `save_pretrained`, or of
+    released weights by name.
+    """
     return Run.open(path_or_name).model
 
 

@@ -24,8 +24,9 @@ from emorl.probability import Noise, process_noise
 from emorl.runs.allocator import keep_freed_memory
 from emorl.runs.checkpoint import save_checkpoint
 from emorl.runs.config import RunConfig, TrainConfig
-from emorl.runs.directory import NotResumable
+from emorl.runs.directory import NotResumable, directory_of
 from emorl.runs.lock import Lock
+from emorl.runs.presets import run_of
 from emorl.runs.resume import resume_command
 from emorl.training.curriculum import Curriculum
 from emorl.training.devices import launch
@@ -59,8 +60,20 @@ class Objective(nn.Module):
         return outcome.loss, dict(outcome.terms)
 
 
-def train(run: RunConfig, directory: Path, *, resume: bool = False) -> Model:
-    """Trains into `directory` and returns the model. Raises Interrupted after SIGINT or SIGTERM."""
+def train(
+    run: RunConfig | str | Path,
+    directory: str | Path,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    resume: bool = False,
+) -> Model:
+    """Trains into `directory` and returns the model. Raises Interrupted after SIGINT or SIGTERM.
+
+    `run` is a configuration, the name of a preset or the path of a config.json. `settings` change some of it, by their
+    names on the command line: {"train.steps": 100, "data.path": "photos"}. With `resume`, the run that is there goes
+    on.
+    """
+    run, directory = run_of(run, settings or {}), directory_of(directory)
     # Numbers below 1e-38 are nothing here, but sure masks are full of them and CPUs are slow at them. Threads take
     # this over when they start, so it comes first.
     torch.set_flush_denormal(True)

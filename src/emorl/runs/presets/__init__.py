@@ -6,6 +6,11 @@
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 from emorl.errors import UserError, nearest
 from emorl.runs.config import RunConfig
 from emorl.runs.presets import efficient_morl, genesis, iodine, monet, slot_attention
@@ -28,4 +33,24 @@ def preset(name: str) -> RunConfig:
     return found
 
 
-__all__ = ["PRESETS", "preset"]
+def run_of(source: RunConfig | str | Path, settings: Mapping[str, Any] | None = None) -> RunConfig:
+    """Returns a configuration, the preset of that name, or what is in that config.json, with some settings changed.
+
+    `settings` are by dotted name: {"train.steps": 100}. Raises UserError for a name or a value that is wrong.
+    """
+    match source:
+        case RunConfig():
+            run = source
+        case str() if source in PRESETS or not (source.endswith(".json") or Path(source).exists()):
+            run = preset(source)
+        case str() | Path():
+            run = RunConfig.read(Path(source))
+        case _:
+            raise UserError(
+                "A training is told by a preset's name, a config.json or a RunConfig, not by "
+                f"{reprlib.repr(source)}."
+            )
+    return run.changed(settings or {})
+
+
+__all__ = ["PRESETS", "preset", "run_of"]
