@@ -10,7 +10,7 @@ DEMO_DIR ?= runs/demo
 LEARN_DIR ?= runs/learn
 LEARN_STEPS ?= 1800
 
-.PHONY: install demo learn explore browser test test-slow lint clean
+.PHONY: install demo learn explore browser test test-slow lint docs docs-serve clean
 
 install: $(STAMP)
 
@@ -60,5 +60,14 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Needs no network; what would be a dead link or a missing name of the reference is an error.
+docs: install
+	@rm -rf site
+	@NO_COLOR=1 $(BIN)/zensical build --clean --strict
+	@echo "Open site/index.html"
+
+docs-serve: install
+	@$(BIN)/zensical serve
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache runs
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .cache site runs
