@@ -72,7 +72,7 @@ class Scale:
 DATASETS = ("tetrominoes", "multi-dsprites", "clevr6")
 SCALES: dict[ScaleName, Scale] = {
     "cpu": Scale(
-        "Tetrominoes whatever the paper used, 2000 steps of the fast preset on one core, two seeds",
+        "Tetrominoes whatever the paper used, 2000 steps of the preset on one core, two seeds",
         # A shortened whole run: objects are found first, then the KL weight rises, then the learning rate decays.
         presets=dict.fromkeys(DATASETS, "efficient-morl/tetrominoes"),
         seeds=(0, 1),
