@@ -26,8 +26,8 @@ demo: install
 	@$(BIN)/emorl evaluate efficient-morl/tetrominoes --picture $(DEMO_DIR)/scenes.png
 	@echo "(ARI: 0 is chance, 1 is perfect.)"
 	@echo "To watch it learn this from scratch, without labels, in about three minutes:  make learn"
-	@echo "To train to the end (about half an hour on two cores, can be stopped and resumed):"
-	@echo "  $(BIN)/emorl train efficient-morl/tetrominoes --out runs/fast"
+	@echo "To train to the end (under an hour; can be stopped and resumed):"
+	@echo "  $(BIN)/emorl train efficient-morl/tetrominoes --out runs/full"
 
 # An interrupted run goes on where it stopped; a finished one stays, and is only scored again.
 learn: install
