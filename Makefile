@@ -11,7 +11,7 @@ DEMO_WEIGHTS := $(addprefix efficient-morl/,tetrominoes multi-dsprites clevr6)
 LEARN_DIR ?= runs/learn
 LEARN_STEPS ?= 1800
 
-.PHONY: install demo learn explore browser test test-slow lint clean
+.PHONY: install demo learn explore browser test test-slow lint docs docs-serve clean
 
 install: $(STAMP)
 
@@ -28,8 +28,8 @@ demo: install
 		$(BIN)/emorl evaluate $$weights --images 96 || exit 1; done
 	@$(BIN)/emorl figure decompositions $(DEMO_WEIGHTS) --scenes 3 --out $(DEMO_DIR)/scenes.png
 	@echo "To watch it learn this from scratch, without labels, in about three minutes:  make learn"
-	@echo "To train to the end (about half an hour on two cores, can be stopped and resumed):"
-	@echo "  $(BIN)/emorl train efficient-morl/tetrominoes --out runs/fast"
+	@echo "To train to the end (under an hour; can be stopped and resumed):"
+	@echo "  $(BIN)/emorl train efficient-morl/tetrominoes --out runs/full"
 
 # An interrupted run goes on where it stopped; a finished one stays, and is only scored again.
 learn: install
@@ -62,5 +62,14 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Needs no network; what would be a dead link or a missing name of the reference is an error.
+docs: install
+	@rm -rf site
+	@NO_COLOR=1 $(BIN)/zensical build --clean --strict
+	@echo "Open site/index.html"
+
+docs-serve: install
+	@$(BIN)/zensical serve
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache runs
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .cache site runs

@@ -18,6 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # The arrow: nothing imports what stands below it in this list.
 LAYERS = [
+    "version",
     "errors", "files", "objects", "panels", "types", "probability", "geco", "schedules", "config", "nn", "models",
     "data", "evaluation", "runs", "pictures", "training", "plots", "report", "experiments", "explorer", "cli",
     "__init__", "__main__",

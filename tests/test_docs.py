@@ -1,75 +1,89 @@
-"""The README's commands run, its Python runs, and the docs name code that exists."""
+"""The README's commands and Python run, links lead somewhere, and pages about the code name what exists."""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from conftest import ROOT
+from doc_text import DOCS, anchors, blocks, commands, links, text_of
 from emorl.cli import main
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+FILES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / ".github").rglob("*.md")), *DOCS]
+PHOTOS = 6
 SHORT = ["--train.steps", "2", "--train.evaluate-images", "2"]
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
-
-
-def commands() -> list[str]:
-    return [line for block in blocks("bash") for line in block.splitlines()]
-
-
 def test_every_readme_command_runs_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As written, but for shorter training and smaller data; `make test` is what runs this test."""
+    """As written, but for shorter training; `make test` is what runs this test."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     monkeypatch.chdir(tmp_path)
-    for command in commands():
+    draw_photos(tmp_path / "photos")
+    ran = []
+    for command in commands(README):
         words = command.split()
-        if command == "make test":
-            continue
-        if command in ("make demo", "make learn"):
-            target = words[1]
-            run = ["make", target, f"{target.upper()}_DIR={tmp_path / target}", "LEARN_STEPS=2"]
+        if command == "make demo":
+            run = ["make", "demo", f"DEMO_DIR={tmp_path / 'demo'}"]
             result = subprocess.run(
                 run, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
             )
             assert result.returncode == 0, result.stderr
-            assert (tmp_path / target / "scenes.png").exists()
+            assert (tmp_path / "demo" / "scenes.png").exists()
             assert "ARI" in result.stdout
-            assert target == "learn" or "emorl train efficient-morl/tetrominoes" in result.stdout
+            assert "emorl train efficient-morl/tetrominoes" in result.stdout
+        elif words[0] == "emorl":
+            main([*words[1:], *(SHORT if words[1] == "train" else [])])  # leaves with SystemExit if it fails
         else:
-            assert words[0] == "emorl"
-            words += SHORT if words[1] == "train" else []
-            words += ["--images", "4"] if words[1] in ("evaluate", "sweep", "report") else []
-            words += ["efficient-morl/tetrominoes-tiny"] if words[1] == "bench" else []
-            words += ["--count", "50"] if words[1:3] == ["data", "store"] else []
-            main(words[1:])  # leaves with SystemExit if it fails
-    for block in blocks("python"):
-        result = subprocess.run(
-            [sys.executable, "-c", block],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert result.returncode == 0, result.stderr
-    assert len(commands()) >= 10
-    assert len(blocks("python")) == 1
+            assert command in ("make test", "make explore")  # tests/explorer/ runs the explorer
+        ran.append(command)
+    assert len(ran) >= 6
+    for folder in ("apart", "apart-again"):
+        assert len(list(Path(folder).rglob("objects.json"))) == PHOTOS
+    (block,) = blocks(README, "python")
+    exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
 
 
-@pytest.mark.parametrize(
-    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
-)
+def draw_photos(folder: Path) -> None:
+    """A folder of small pictures: squares of one colour on another."""
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for index in range(PHOTOS):
+        pixels = np.full((70, 90, 3), rng.integers(256, size=3), dtype=np.uint8)
+        top, left = rng.integers(45, size=2)
+        pixels[top : top + 20, left : left + 20] = rng.integers(256, size=3)
+        Image.fromarray(pixels).save(folder / f"{index}.png")
+
+
+@pytest.mark.slow
+def test_make_learn(tmp_path: Path) -> None:
+    run = ["make", "learn", f"LEARN_DIR={tmp_path / 'learn'}", "LEARN_STEPS=2"]
+    result = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "learn" / "scenes.png").exists()
+    assert "ARI" in result.stdout
+
+
+def test_make_explore_starts_the_explorer() -> None:
+    result = subprocess.run(["make", "-n", "explore"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1].endswith("emorl explore --open")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", path.read_text(encoding="utf-8")):
-        assert (path.parent / target).exists(), target
+    """In the repository; tests/test_site.py looks at those of the site."""
+    for link in links(path.read_text(encoding="utf-8")):
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(text_of(target)), link
 
 
 def test_the_algorithm_page_names_existing_code() -> None:

@@ -19,8 +19,7 @@ from emorl.runs.pretrained import from_pretrained, push_to_hub, save_pretrained
 from emorl.runs.run import Run, load
 from emorl.training.trainer import train
 from emorl.types import Decomposition, Outcome, Scene
-
-__version__ = "0.1.0"
+from emorl.version import __version__ as __version__
 
 __all__ = [
     "DATASETS",

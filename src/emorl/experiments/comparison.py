@@ -1,4 +1,4 @@
-"""Comparison: every system's preset for small machines on the same data: scores, curves, costs and pictures."""
+"""Comparison: every system's preset on the same data and machine, with scores, curves, costs and pictures."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The documents: every table in README and docs comes from results/, between markers that name it.
+"""The documents: every table in README and docs comes from results/, and shown code from the source.
 
-`<!-- name -->` and `<!-- /name -->` stand around what is rendered; everything else is written by hand.
+Markers `<!-- name -->` and `<!-- /name -->` stand around what is rendered; everything else is written by hand.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from emorl.errors import UserError
 from emorl.experiments import EXPERIMENTS
+from emorl.experiments.excerpts import excerpts
 from emorl.experiments.results import Result, merged
 from emorl.experiments.runner import labels_of
 from emorl.experiments.tables import NOT_RUN, provenance, results_table
@@ -45,7 +46,7 @@ def usual_section(name: str, result: Result | None, *, has_picture: bool) -> str
 def sections(root: Path) -> dict[str, str]:
     """Every rendered part, "page.md#part" -> Markdown."""
     results = read_results(root)
-    found: dict[str, str] = {}
+    found = excerpts()
     for name, experiment in EXPERIMENTS.items():
         result = results.get(name)
         if experiment.sections is None:

@@ -1,4 +1,4 @@
-"""Exploration: the log of how Tetrominoes' preset came about. A record of the past, one seed each; not run again."""
+"""Exploration: the log of how the preset came about. A record of the past, one seed each; it is not run again."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ def sections(result: Result) -> dict[str, str]:
     return {"docs/learning.md#exploration": table(HEAD, lines)}
 
 
-EXPERIMENT = Experiment("How the preset for small machines came about", None, sections=sections)
+EXPERIMENT = Experiment("How the preset came about", None, sections=sections)

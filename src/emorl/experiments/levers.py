@@ -1,4 +1,4 @@
-"""Levers of learning, one at a time: each is one change to a short run of Tetrominoes' preset, with two seeds."""
+"""Levers of learning, one at a time: each is one change to a short run of the preset, with two seeds."""
 
 from __future__ import annotations
 

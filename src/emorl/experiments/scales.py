@@ -84,7 +84,7 @@ LONG = "-long"  # of the names of presets that go on where another one ends
 DATASETS = ("tetrominoes", "multi-dsprites", "clevr6")
 SCALES: dict[ScaleName, Scale] = {
     "cpu": Scale(
-        "Tetrominoes whatever the paper used, 2000 steps of its preset for small machines on one core, two seeds",
+        "Tetrominoes whatever the paper used, 2000 steps of the preset on one core, two seeds",
         # A shortened whole run: objects are found first, then the KL weight rises, then the learning rate decays.
         presets=dict.fromkeys(DATASETS, "efficient-morl/tetrominoes"),
         seeds=(0, 1),

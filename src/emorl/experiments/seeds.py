@@ -1,4 +1,4 @@
-"""Seeds: EfficientMORL's preset for Tetrominoes with five seeds, in full. The table and the curves of the README."""
+"""Seeds: the Tetrominoes preset of EfficientMORL with five seeds, in full. For the page about training."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from emorl.data import DataConfig, open_dataset
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.metrics import METRICS
 from emorl.experiments.base import Experiment, Job, logged, means, row_of, titled
@@ -14,12 +13,9 @@ from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import SCALES, ScaleName, Wanted, wanted
 from emorl.experiments.tables import count, mean_and_sd, table
 from emorl.plots.lines import score_chart
-from emorl.plots.panels import save_picture
-from emorl.plots.pictures import scenes_apart
 from emorl.plots.style import save_chart
 from emorl.report.published import PUBLISHED_ABLATIONS, PUBLISHED_ARI
 from emorl.runs.presets import PRESETS
-from emorl.runs.run import load
 
 SEEDS = (0, 1, 2, 3, 4)
 FOUND = 0.9  # the ARI at which objects count as found
@@ -81,11 +77,11 @@ def sections(result: Result) -> dict[str, str]:
         metrics[name].text(PAPER[name].mean, PAPER[name].sd) if name in PAPER else "" for name in COLUMNS
     ]
     lines.append(["paper, 5 seeds", "200 000", *theirs, "five hours of two GPUs", ""])
-    return {"README.md#seeds": table(head, lines)}
+    return {"docs/tutorials/train.md#seeds": table(head, lines)}
 
 
 def illustrate(result: Result, pictures: Path) -> None:
-    """The learning curves of all seeds, and scenes taken apart by the released weights."""
+    """The learning curves of all seeds."""
     curves = {f"seed {row.seed}": row.curve for row in result.rows}
     goals = {name: value.mean for name, value in PAPER.items()}
     names = ("ari", "mse", "kl")
@@ -93,8 +89,6 @@ def illustrate(result: Result, pictures: Path) -> None:
         curves, label="CPU minutes", x="cpu_minutes", names=names, log=("mse", "kl"), goals=goals
     )
     save_chart(chart, pictures / "seeds.png")
-    scenes = open_dataset(DataConfig("tetrominoes"), "test")
-    save_picture(scenes_apart(load("efficient-morl/tetrominoes"), scenes), pictures / "tetrominoes.png")
 
 
 EXPERIMENT = Experiment(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,14 @@ from emorl.evaluation.inference import decompose_scene
 from emorl.evaluation.metrics import METRICS, renamed
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Result, Row
+from emorl.experiments.scales import LONG
 from emorl.experiments.tables import count, provenance, table
 from emorl.files import write_bytes
 from emorl.plots.lines import score_chart
-from emorl.plots.panels import Panels, as_gif, save_picture
+from emorl.plots.panels import Panels, Pixels, as_gif, save_picture
 from emorl.plots.pictures import owner_pixels, scenes_apart, to_pixels
 from emorl.plots.style import save_chart
+from emorl.report.published import PUBLISHED_ARI
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run, load, released
 
@@ -34,7 +36,12 @@ WAYS = {
     "without refinement, `--steps 0`": "scores_without_refinement",
     "best of four, `--tries 4`": "scores_of_four_tries",
 }
-HOLD = 8  # frames for which the finished picture stays
+HOME = (
+    "efficient-morl/tetrominoes",
+    "efficient-morl/multi-dsprites",
+    "efficient-morl/clevr6",
+)  # from top to bottom
+HOLD = 8  # frames that a slot stays the last one; the finished picture stays three times as long
 
 
 def measure(job: Job) -> Iterator[Row]:
@@ -68,10 +75,42 @@ def sections(result: Result) -> dict[str, str]:
     ]  # fmt: skip
     measured = f"`emorl reproduce zoo`, one core, images in batches of {BATCH}. {provenance(result)}"
     return {
+        "README.md#weights": in_short(runs, seconds),
         "docs/zoo.md#weights": f"{table(head, rows)}\n\n{measured}",
         "docs/zoo.md#cards": "\n\n".join(card(run) for run in runs),
         "docs/tutorials/own-pictures.md#times": training_time(),
     }
+
+
+def in_short(runs: list[Run], seconds: Mapping[str, float]) -> str:
+    """The weights beside what the paper reports, for the README."""
+    head = [
+        "weights",
+        "ARI",
+        "mean IoU",
+        "steps",
+        "CPU minutes",
+        "ms per image",
+        "paper: ARI",
+        "paper: steps",
+    ]
+    rows = []
+    for run in runs:
+        system, _, dataset = run.name.removesuffix(LONG).partition("/")
+        found, paper = scores(run, "scores"), PUBLISHED_ARI.get((system, dataset))
+        rows.append(
+            [
+                f"`{run.name}`",
+                METRICS["ari"].text(found["ari"]),
+                METRICS["miou"].text(found["miou"]),
+                count(run.steps_in_all),
+                f"{run.card['cpu_minutes']:.0f}",
+                f"{1000 * seconds[run.name]:.0f}" if run.name in seconds else "",
+                METRICS["ari"].text(paper.mean, paper.sd) if paper else "",
+                count(PRESETS[f"{system}/{dataset}-paper"].train.steps) if paper else "",
+            ]
+        )
+    return table(head, rows)
 
 
 def training_time() -> str:
@@ -129,15 +168,13 @@ def picture_of(name: str) -> str:
 
 def illustrate(result: Result, pictures: Path) -> None:
     """Scenes taken apart by each weight, and the moving picture of the home page."""
-    frames = []
     for name in released():
         run = Run.open(name)
         scenes = run.scenes("test")
         save_picture(
             scenes_apart(run.model, scenes, indices=range(4), sample=True), pictures / picture_of(name)
         )
-        frames += put_together(run)
-    write_bytes(pictures / "home.gif", as_gif(frames))
+    write_bytes(pictures / "home.gif", as_gif(put_together()))
     shown = ("ari", "miou", "mse")
     curves = {name: found for name in released() if (found := Run.open(name).curve(*shown))}
     if curves:
@@ -145,22 +182,33 @@ def illustrate(result: Result, pictures: Path) -> None:
         save_chart(chart, pictures / "zoo-curves.png")
 
 
-def put_together(run: Run, scene: int = 1, side: int = 288) -> list[Image.Image]:
-    """Frames of one scene that is put together again, slot by slot, beside the image and its segmentation."""
+def put_together(scene: int = 1) -> list[Image.Image]:
+    """Frames of a scene of each data set that is put together again, slot by slot, beside the image and its objects."""
+    rows = [states_of(Run.open(name), scene) for name in HOME]
+    longest = max(len(states) for _, states in rows)
+    titles = ("image", "objects found", "put together again")
+    stills = [
+        Panels(
+            [[*fixed, states[min(step, len(states) - 1)]] for fixed, states in rows], titles=titles
+        ).drawn()
+        for step in range(longest)
+    ]
+    return [still for still in stills for _ in range(HOLD)] + [stills[-1]] * (2 * HOLD)
+
+
+def states_of(run: Run, scene: int, side: int = 192) -> tuple[list[Pixels], list[Pixels]]:
+    """A scene and its objects; and what its slots paint together, one more each time, the largest first."""
     scenes = run.scenes("test")
     parts = decompose_scene(run.model, scenes, scene, tries=4)
-    painted = (parts.masks * parts.components)[0].cumsum(dim=0)  # (K, 3, H, W)
-    order = [torch.zeros_like(painted[0]), *painted]
-    titles = ("image", "objects found", "put together, slot by slot")
+    order = parts.masks[0].sum(dim=(1, 2, 3)).argsort(descending=True)
+    painted = (parts.masks * parts.components)[0, order].cumsum(dim=0)  # (K, 3, H, W)
     fixed = to_pixels(scenes[scene].image), owner_pixels(parts.masks[0])
-    stills = []
-    for shown in order:
-        panels = [
-            np.asarray(Image.fromarray(one).resize((side, side), Image.Resampling.NEAREST))
-            for one in (*fixed, to_pixels(shown))
-        ]
-        stills.append(Panels([panels], titles=titles).drawn())
-    return [still for still in stills for _ in range(HOLD // 2)] + [stills[-1]] * HOLD
+    return [enlarged(one, side) for one in fixed], [enlarged(to_pixels(one), side) for one in painted]
+
+
+def enlarged(pixels: Pixels, side: int) -> Pixels:
+    """A square picture with sides of `side` pixels, its own pixels still to be seen."""
+    return np.asarray(Image.fromarray(pixels).resize((side, side), Image.Resampling.NEAREST))
 
 
 EXPERIMENT = Experiment(

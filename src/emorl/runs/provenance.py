@@ -6,7 +6,6 @@ import os
 import platform
 import subprocess
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import torch
 
 from emorl.runs.allocator import allocator_settings
+from emorl.version import __version__
 
 INSTALLED = "installed wheel"  # stands for the commit where the package is not in a git checkout of its own
 
@@ -40,11 +40,8 @@ def environment() -> dict[str, Any]:
 
 
 def package_version() -> str:
-    """Returns the version of this package, as installed."""
-    try:
-        return version("emorl")
-    except PackageNotFoundError:  # run from its source without being installed
-        return "unknown"
+    """Returns the version of this package."""
+    return __version__
 
 
 @cache
