@@ -13,13 +13,13 @@ from emorl.explorer.moves import (
     PULLS,
     Move,
     Place,
-    angle_of,
     is_seen,
     move_in_frame,
     pulled,
     shown,
     spread,
 )
+from emorl.explorer.turns import targets_of, turned
 from emorl.models.base import Model
 from emorl.nn.pixels import PixelDecoder
 
@@ -43,6 +43,7 @@ class Board:
         self.undone: list[Position] = []
         self.done: list[Position] = []
         self.stroke: int | None = None
+        self.reached = 0.0  # radians by which the stroke has turned its slot
         self.painted_slots = torch.full_like(slots, torch.nan)
         size = model.config.image_size
         self.logits = slots.new_zeros(len(slots), 1, size, size)
@@ -131,8 +132,24 @@ class Board:
     def move(self, k: int, move: Move, stroke: int | None) -> list[int]:
         """Moves what slot `k` shows, away from where it was when the stroke began."""
         start = self.at_stroke_start(stroke)
+        if start is self.now:
+            self.reached = 0.0
         z = self.moved(k, start.slots[k], move, self.slots[k])
+        if move.turn and isinstance(self.model.decoder, PixelDecoder):
+            z = self.turned(k, z, move.turn)
         return self.change(self.with_slot(k, z, start), stroke)
+
+    def turned(self, k: int, z: Tensor, turn: float) -> Tensor:
+        """What slot `k` must be to show what `z` (D,) shows, turned; a large turn takes several requests."""
+        decoder = self.model.decoder
+        assert isinstance(decoder, PixelDecoder)
+        others = [n for n in range(len(self.slots)) if n != k and n not in self.now.removed]
+        angles = targets_of(self.reached, turn)
+        near = self.slots[k] if self.reached else z
+        self.reached = angles[-1]
+        with torch.no_grad():
+            spread = self.spread_of(k, z)
+        return turned(decoder, z, self.slots[others], spread, angles, near)
 
     def swap(self, k: int, other: int) -> list[int]:
         """Puts each of two objects where the other was."""
@@ -152,7 +169,7 @@ class Board:
         decoder = self.model.decoder
         if isinstance(decoder, PixelDecoder):
             with torch.no_grad():
-                return move_in_frame(decoder, z, move)
+                return move_in_frame(decoder, z, move, self.spread_of(k, z)[:2])
         with torch.no_grad():
             wanted = self.spread_of(k, z) + z.new_tensor([move.down, move.right, move.grow])
         return pulled(lambda z: self.spread_of(k, z), near, wanted, most_steps)
@@ -174,9 +191,7 @@ class Board:
         if k in self.now.removed or not is_seen(weights):
             return None
         down, right, log_size = spread(weights).tolist()
-        decoder = self.model.decoder
-        angle = angle_of(decoder, self.slots[k]) if isinstance(decoder, PixelDecoder) else None
-        return Place(down, right, math.exp(log_size), angle)
+        return Place(down, right, math.exp(log_size), isinstance(self.model.decoder, PixelDecoder))
 
     @torch.no_grad()
     def explained(self) -> list[float]:

@@ -4,13 +4,13 @@ export function put(canvas, size, color) {
   if (canvas.width !== size) canvas.width = canvas.height = size;
   const context = canvas.getContext("2d");
   const image = context.createImageData(size, size);
-  const pixel = [0, 0, 0];
+  const pixel = [0, 0, 0, 255];
   for (let at = 0; at < size * size; at += 1) {
     color(at, pixel);
     image.data[4 * at] = pixel[0];
     image.data[4 * at + 1] = pixel[1];
     image.data[4 * at + 2] = pixel[2];
-    image.data[4 * at + 3] = 255;
+    image.data[4 * at + 3] = pixel[3];
   }
   context.putImageData(image, 0, 0);
 }
@@ -19,6 +19,14 @@ export function picture(canvas, data, size, light = null) {
   put(canvas, size, (at, pixel) => {
     const share = light ? light(at) : 1;
     for (let c = 0; c < 3; c += 1) pixel[c] = data[3 * at + c] * share;
+  });
+}
+
+// What a slot looks like, where its mask is; elsewhere the page shows through, and a trace of what else it would paint.
+export function cutOut(canvas, data, mask, size) {
+  put(canvas, size, (at, pixel) => {
+    for (let c = 0; c < 3; c += 1) pixel[c] = data[3 * at + c];
+    pixel[3] = 20 + (mask[at] * 235) / 255;
   });
 }
 
@@ -41,11 +49,19 @@ export function owners(masks, count, size) {
   return owner;
 }
 
-export function segmentation(canvas, owner, masks, size, palette, chosen) {
+// `lit` is the only slot in full light, if there is one; `outlined` has a white edge.
+export function segmentation(canvas, owner, masks, size, color, { lit = null, outlined = null } = {}) {
+  const isEdge = (at) => {
+    const x = at % size;
+    return (x > 0 && owner[at - 1] !== outlined) || (x < size - 1 && owner[at + 1] !== outlined)
+      || (at >= size && owner[at - size] !== outlined) || (at < size * (size - 1) && owner[at + size] !== outlined);
+  };
   put(canvas, size, (at, pixel) => {
     const k = owner[at];
-    const share = (0.35 + 0.65 * (masks[k * size * size + at] / 255)) * (chosen === null || chosen === k ? 1 : 0.3);
-    for (let c = 0; c < 3; c += 1) pixel[c] = palette[k % palette.length][c] * share;
+    const share = (0.35 + 0.65 * (masks[k * size * size + at] / 255)) * (lit === null || lit === k ? 1 : 0.3);
+    const isWhite = k === outlined && (lit === null || lit === k) && isEdge(at);
+    const own = color(k);
+    for (let c = 0; c < 3; c += 1) pixel[c] = isWhite ? 255 : own[c] * share;
   });
 }
 
