@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -26,6 +28,13 @@ from emorl.nn.pixels import PixelDecoder
 MOST_UNDONE = 200  # steps that are remembered
 
 
+class Mover(Protocol):
+    """What knows how a slot changes while its object moves."""
+
+    def moved(self, place_of: Callable[[Tensor], Tensor], z: Tensor, by: Tensor) -> Tensor:
+        """Returns `z` (D,) with its object moved by `by` (2,)."""
+
+
 @dataclass(frozen=True)
 class Position:
     """What can be undone: the slots, and which of them are removed."""
@@ -43,6 +52,7 @@ class Board:
         self.undone: list[Position] = []
         self.done: list[Position] = []
         self.stroke: int | None = None
+        self.guide: Mover | None = None  # of models whose slots have no frame, once it is known
         self.reached = 0.0  # radians by which the stroke has turned its slot
         self.painted_slots = torch.full_like(slots, torch.nan)
         size = model.config.image_size
@@ -170,6 +180,10 @@ class Board:
         if isinstance(decoder, PixelDecoder):
             with torch.no_grad():
                 return move_in_frame(decoder, z, move, self.spread_of(k, z)[:2])
+        if self.guide is not None and not move.grow:
+            with torch.no_grad():
+                by = z.new_tensor([move.down, move.right])
+                return self.guide.moved(lambda z: self.spread_of(k, z)[:2], z, by)
         with torch.no_grad():
             wanted = self.spread_of(k, z) + z.new_tensor([move.down, move.right, move.grow])
         return pulled(lambda z: self.spread_of(k, z), near, wanted, most_steps)

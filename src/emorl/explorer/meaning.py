@@ -15,6 +15,7 @@ from emorl.errors import UserError
 from emorl.evaluation.dci import kinds_of, objects_of
 from emorl.evaluation.latents import ranges_of, slots_of
 from emorl.explorer.board import Board
+from emorl.explorer.guide import Guide, learn_guide
 from emorl.models.base import Model
 
 SCENES = 32  # to look at: enough for ranges, and done in seconds
@@ -29,19 +30,21 @@ class Study:
 
     ranges: Tensor  # (2, D), least and greatest
     labels: tuple[str, ...]  # the factor that each dimension follows best; "" where there is none
+    guide: Guide | None = None  # how slots change while their objects move, if they have no frame
 
 
 def study(model: Model, scenes: SceneDataset) -> Study:
     """Looks at the first scenes: at objects and their factors where these are known, or else at slots alone."""
+    guide = learn_guide(model, scenes)
     try:
         if not scenes.info.has_masks:
             raise UserError("No factors are known.")
         codes, factors = objects_of(model, scenes, images=SCENES)
     except UserError:
         ranges = ranges_of(slots_of(model, scenes, images=SCENES))
-        return Study(ranges, ("",) * ranges.shape[1])
+        return Study(ranges, ("",) * ranges.shape[1], guide)
     labels = names_of(codes, factors, kinds_of(factors, scenes.info.factors))
-    return Study(ranges_of(torch.from_numpy(codes)[None]), labels)
+    return Study(ranges_of(torch.from_numpy(codes)[None]), labels, guide)
 
 
 def names_of(codes: Array, factors: Mapping[str, Array], kinds: Mapping[str, FactorKind]) -> tuple[str, ...]:

@@ -173,7 +173,15 @@ class Session:
     def move(self, request: Request) -> bytes:
         """Moves, resizes, turns."""
         move = Move(request["down"], request["right"], request["grow"], request["turn"])
-        return self.frame("frame", self.shown.move(self.slot(request), move, request["stroke"]))
+        return self.frame("frame", self.guided().move(self.slot(request), move, request["stroke"]))
+
+    def guided(self) -> Board:
+        """What the visitor looks at, with all that is known by now of how its objects move."""
+        board = self.shown
+        assert self.entry is not None
+        known = self.entry.study()
+        board.guide = None if known is None else known.guide
+        return board
 
     def set_number(self, request: Request) -> bytes:
         """A slider was moved."""
@@ -194,7 +202,7 @@ class Session:
 
     def swap(self, request: Request) -> bytes:
         """Two objects change places."""
-        return self.frame("frame", self.shown.swap(self.slot(request), self.slot(request, "other")))
+        return self.frame("frame", self.guided().swap(self.slot(request), self.slot(request, "other")))
 
     def undo(self, request: Request) -> bytes:
         """One change back."""

@@ -11,15 +11,14 @@ import * as compare from "./compare.js";
 const $ = (id) => document.getElementById(id);
 const isSecond = new URLSearchParams(location.search).has("second");
 document.body.classList.toggle("second", isSecond);
-const BACKGROUND = [104, 110, 120]; // no slot's colour, so that objects stand out
 
 const page = {
   models: [], palette: [], scene: null, about: null, frame: null,
-  size: 1, count: 0, masks: null, looks: [], result: null, picture: null, owner: null, places: [],
+  size: 1, count: 0, masks: null, looks: [], result: null, picture: null, owner: null, shared: null, places: [],
   background: null, chosen: null, hovered: null, wanted: link.parsed(location.hash), uploaded: null,
   isBusy: false, pending: null, sentAt: 0, strokes: Date.now(), steps: [], playing: 0, played: null,
 
-  color(k) { return k === this.background ? BACKGROUND : this.palette[k % this.palette.length]; },
+  color(k) { return k === this.background ? paint.BACKGROUND : this.palette[k % this.palette.length]; },
   knows(data) {
     const model = this.models.find((one) => one.name === this.scene.model);
     return model.data.includes(data) || model.others.includes(data);
@@ -96,7 +95,7 @@ const page = {
     stage.draw(k === null || frame.removed.includes(k) ? null : this.places[k]);
   },
   drawSegmentation() {
-    const shown = { lit: this.hovered, outlined: this.chosen };
+    const shown = { shared: this.shared, lit: this.hovered, outlined: this.chosen };
     if (this.owner) paint.segmentation($("segmentation"), this.owner, this.masks, this.size, (k) => this.color(k), shown);
   },
   drawChoice() {
@@ -172,6 +171,7 @@ const replies = {
     const length = 3 * page.size * page.size;
     head.changed.forEach((k, n) => { page.looks[k] = arrays.looks.data.subarray(n * length, (n + 1) * length); });
     page.owner = paint.owners(page.masks, page.count, page.size);
+    page.shared = paint.sharedBackground(page.owner, page.masks, page.result, page.size);
     page.draw();
     if (page.sentAt) $("speed").textContent = `Last edit: ${Math.round(performance.now() - page.sentAt)} ms`;
     page.sentAt = 0;

@@ -1,5 +1,7 @@
 // Arrays of bytes on canvases.
 
+export const BACKGROUND = [104, 110, 120]; // no slot's colour, so that objects stand out
+
 export function put(canvas, size, color) {
   if (canvas.width !== size) canvas.width = canvas.height = size;
   const context = canvas.getContext("2d");
@@ -36,7 +38,7 @@ export function mask(canvas, data, size, [r, g, b] = [255, 255, 255]) {
   });
 }
 
-// Which slot has most of each pixel, and how much.
+// Which slot has most of each pixel.
 export function owners(masks, count, size) {
   const owner = new Uint8Array(size * size);
   for (let at = 0; at < size * size; at += 1) {
@@ -49,18 +51,30 @@ export function owners(masks, count, size) {
   return owner;
 }
 
+// The pixels of a background that slots share, of which none has much: whose they are says nothing.
+export function sharedBackground(owner, masks, result, size) {
+  const middle = (c) => { const all = result.filter((_, at) => at % 3 === c).sort(); return all[all.length >> 1]; };
+  const common = [0, 1, 2].map(middle);
+  return Uint8Array.from(owner, (k, at) => {
+    const isCommon = common.every((value, c) => Math.abs(result[3 * at + c] - value) < 24);
+    return isCommon && masks[k * size * size + at] < 230 ? 1 : 0;
+  });
+}
+
 // `lit` is the only slot in full light, if there is one; `outlined` has a white edge.
-export function segmentation(canvas, owner, masks, size, color, { lit = null, outlined = null } = {}) {
+// Of `shared` pixels, only a trace of their slot's colour is seen.
+export function segmentation(canvas, owner, masks, size, color, { shared = null, lit = null, outlined = null } = {}) {
+  const isOutlined = (at) => owner[at] === outlined && !shared?.[at];
   const isEdge = (at) => {
     const x = at % size;
-    return (x > 0 && owner[at - 1] !== outlined) || (x < size - 1 && owner[at + 1] !== outlined)
-      || (at >= size && owner[at - size] !== outlined) || (at < size * (size - 1) && owner[at + size] !== outlined);
+    return (x > 0 && !isOutlined(at - 1)) || (x < size - 1 && !isOutlined(at + 1))
+      || (at >= size && !isOutlined(at - size)) || (at < size * (size - 1) && !isOutlined(at + size));
   };
   put(canvas, size, (at, pixel) => {
     const k = owner[at];
     const share = (0.35 + 0.65 * (masks[k * size * size + at] / 255)) * (lit === null || lit === k ? 1 : 0.3);
-    const isWhite = k === outlined && (lit === null || lit === k) && isEdge(at);
-    const own = color(k);
+    const isWhite = isOutlined(at) && (lit === null || lit === k) && isEdge(at);
+    const own = shared?.[at] ? color(k).map((value, c) => 0.85 * BACKGROUND[c] + 0.15 * value) : color(k);
     for (let c = 0; c < 3; c += 1) pixel[c] = isWhite ? 255 : own[c] * share;
   });
 }

@@ -114,8 +114,9 @@ export function showStep(element, step, page) {
     figures.push(make("figure", {}, canvas, make("figcaption", {}, title)));
   };
   const owner = paint.owners(step.masks, page.count, size);
+  const shared = paint.sharedBackground(owner, step.masks, step.result, size);
   add("result", (canvas) => paint.picture(canvas, step.result, size));
-  add("slots", (canvas) => paint.segmentation(canvas, owner, step.masks, size, (k) => page.color(k)));
+  add("slots", (canvas) => paint.segmentation(canvas, owner, step.masks, size, (k) => page.color(k), { shared }));
   for (let k = 0; k < page.count; k += 1) {
     const side = step.attention ? step.attention.shape[1] : size;
     const data = step.attention ? step.attention.data : step.masks;
@@ -141,7 +142,7 @@ export function showDonor(list, head, arrays, page) {
 
 export function addTry(list, page, scene, error) {
   const canvas = make("canvas", { "aria-hidden": "true" });
-  paint.segmentation(canvas, page.owner, page.masks, page.size, (k) => page.color(k));
+  paint.segmentation(canvas, page.owner, page.masks, page.size, (k) => page.color(k), { shared: page.shared });
   const request = { slots: scene.slots, steps: scene.steps, seed: scene.seed };
   const known = [...list.children].find((item) => item.dataset.key === JSON.stringify(request));
   if (known) return;

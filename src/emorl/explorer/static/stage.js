@@ -31,16 +31,18 @@ export class Stage {
     return { right: (2 * (event.clientX - box.left)) / box.width - 1, down: (2 * (event.clientY - box.top)) / box.height - 1 };
   }
 
-  slotAt({ right, down }) {
+  pixelAt({ right, down }) {
     const size = this.page.size;
     const at = (value) => Math.min(size - 1, Math.max(0, Math.floor(((value + 1) / 2) * size)));
-    return this.page.owner ? this.page.owner[at(down) * size + at(right)] : null;
+    return at(down) * size + at(right);
   }
+
+  slotAt(where) { return this.page.owner ? this.page.owner[this.pixelAt(where)] : null; }
 
   // The slot there that can be moved; null where there is only background, or a slot that shows nothing.
   objectAt(where) {
     const slot = this.slotAt(where);
-    return slot === null || slot === this.page.background || !this.page.places[slot] ? null : slot;
+    return slot === null || slot === this.page.background || this.page.shared[this.pixelAt(where)] || !this.page.places[slot] ? null : slot;
   }
 
   press(event) {
