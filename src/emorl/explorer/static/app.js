@@ -145,6 +145,7 @@ const replies = {
     const isOther = !page.scene || ["model", "data", "index", "upload"].some((name) => page.scene[name] !== head.scene[name]);
     Object.assign(page, { scene: head.scene, about: head.about, size: arrays.picture.shape[0], count: head.scene.slots, chosen: null, isBusy: false, pending: null, hovered: null });
     page.picture = arrays.picture.data;
+    page.common = paint.commonColor(page.picture);
     page.background = head.area.findIndex((share) => share > 0.5);
     page.looks = [];
     if (isOther) { $("tries").replaceChildren(); $("donor-cards").replaceChildren(); }
@@ -171,7 +172,7 @@ const replies = {
     const length = 3 * page.size * page.size;
     head.changed.forEach((k, n) => { page.looks[k] = arrays.looks.data.subarray(n * length, (n + 1) * length); });
     page.owner = paint.owners(page.masks, page.count, page.size);
-    page.shared = paint.sharedBackground(page.owner, page.masks, page.result, page.size);
+    page.shared = paint.sharedBackground(page.owner, page.masks, page.result, page.size, page.common);
     page.draw();
     if (page.sentAt) $("speed").textContent = `Last edit: ${Math.round(performance.now() - page.sentAt)} ms`;
     page.sentAt = 0;

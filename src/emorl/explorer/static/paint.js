@@ -51,14 +51,22 @@ export function owners(masks, count, size) {
   return owner;
 }
 
-// The pixels of a background that slots share, of which none has much: whose they are says nothing.
-export function sharedBackground(owner, masks, result, size) {
-  const middle = (c) => { const all = result.filter((_, at) => at % 3 === c).sort(); return all[all.length >> 1]; };
-  const common = [0, 1, 2].map(middle);
-  return Uint8Array.from(owner, (k, at) => {
-    const isCommon = common.every((value, c) => Math.abs(result[3 * at + c] - value) < 24);
-    return isCommon && masks[k * size * size + at] < 230 ? 1 : 0;
+// The most common colour of a picture: the median of each channel.
+export function commonColor(data) {
+  return [0, 1, 2].map((c) => {
+    const all = data.filter((_, at) => at % 3 === c).sort();
+    return all[all.length >> 1];
   });
+}
+
+// The pixels of a background that slots share, of which none has much: whose they are says nothing.
+export function sharedBackground(owner, masks, result, size, [r, g, b]) {
+  const shared = new Uint8Array(size * size);
+  for (let at = 0; at < shared.length; at += 1) {
+    const away = Math.max(Math.abs(result[3 * at] - r), Math.abs(result[3 * at + 1] - g), Math.abs(result[3 * at + 2] - b));
+    if (away < 24 && masks[owner[at] * size * size + at] < 230) shared[at] = 1;
+  }
+  return shared;
 }
 
 // `lit` is the only slot in full light, if there is one; `outlined` has a white edge.

@@ -114,7 +114,7 @@ export function showStep(element, step, page) {
     figures.push(make("figure", {}, canvas, make("figcaption", {}, title)));
   };
   const owner = paint.owners(step.masks, page.count, size);
-  const shared = paint.sharedBackground(owner, step.masks, step.result, size);
+  const shared = paint.sharedBackground(owner, step.masks, step.result, size, page.common);
   add("result", (canvas) => paint.picture(canvas, step.result, size));
   add("slots", (canvas) => paint.segmentation(canvas, owner, step.masks, size, (k) => page.color(k), { shared }));
   for (let k = 0; k < page.count; k += 1) {
