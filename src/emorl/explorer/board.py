@@ -15,6 +15,7 @@ from emorl.explorer.moves import (
     PULLS,
     Move,
     Place,
+    common_colour,
     is_seen,
     move_in_frame,
     pulled,
@@ -48,6 +49,7 @@ class Board:
 
     def __init__(self, model: Model, image: Tensor, slots: Tensor) -> None:
         self.model, self.image = model, image  # (3, H, W)
+        self.common = common_colour(image)
         self.now = self.first = Position(slots.detach().clone())
         self.undone: list[Position] = []
         self.done: list[Position] = []
@@ -179,7 +181,9 @@ class Board:
         decoder = self.model.decoder
         if isinstance(decoder, PixelDecoder):
             with torch.no_grad():
-                return move_in_frame(decoder, z, move, self.spread_of(k, z)[:2])
+                # What does not grow needs no middle to grow around, and is not painted to find it.
+                middle = self.spread_of(k, z)[:2] if move.grow else z.new_zeros(2)
+                return move_in_frame(decoder, z, move, middle)
         if self.guide is not None and not move.grow:
             with torch.no_grad():
                 by = z.new_tensor([move.down, move.right])
@@ -194,14 +198,14 @@ class Board:
         if alone is None:
             slots = torch.cat([self.slots[:k], z[None], self.slots[k + 1 :]])
             whole = self.model.decode(slots[None])
-            return spread(shown(whole.masks[0, k], whole.components[0, k], self.image))
+            return spread(shown(whole.masks[0, k], whole.components[0, k], self.common))
         logits = torch.cat([self.logits[:k], alone[0][0], self.logits[k + 1 :]])
-        return spread(shown(logits.softmax(dim=0)[k], alone[1][0, 0], self.image))
+        return spread(shown(logits.softmax(dim=0)[k], alone[1][0, 0], self.common))
 
     @torch.no_grad()
     def place(self, k: int) -> Place | None:
         """Where slot `k` is seen; None if it is not."""
-        weights = shown(self.masks[k], self.colours[k], self.image)
+        weights = shown(self.masks[k], self.colours[k], self.common)
         if k in self.now.removed or not is_seen(weights):
             return None
         down, right, log_size = spread(weights).tolist()

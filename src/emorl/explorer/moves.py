@@ -74,12 +74,16 @@ def pulled(spread_of: Callable[[Tensor], Tensor], z: Tensor, wanted: Tensor, mos
     return z.detach()
 
 
-def shown(mask: Tensor, colours: Tensor, image: Tensor) -> Tensor:
-    """How much of each pixel (H, W) a slot makes different from the image's most common colour.
+def common_colour(image: Tensor) -> Tensor:
+    """The most common colour (3, 1, 1) of an image (3, H, W): the median of each channel."""
+    return image.flatten(1).median(dim=1).values[:, None, None]
+
+
+def shown(mask: Tensor, colours: Tensor, common: Tensor) -> Tensor:
+    """How much of each pixel (H, W) a slot makes different from the image's most common colour (3, 1, 1).
 
     Where slots share a plain background, their masks alone do not say where their objects are.
     """
-    common = image.flatten(1).median(dim=1).values[:, None, None]
     return mask[0] * (colours - common).abs().mean(dim=0)
 
 
