@@ -149,7 +149,7 @@ def opened() -> Iterator[Any]:
             chromium = driver.chromium.launch(executable_path=browser, args=FLAGS)
             page = chromium.new_page(viewport=WINDOW, color_scheme="light")  # type: ignore[arg-type]
             page.goto(f"{found[0]}#m={MODEL.replace('/', '%2F')}&i={SCENE}")
-            page.wait_for_selector("#sliders .slider", timeout=120_000)
+            page.wait_for_selector("#sliders .slider", timeout=300_000)
             page.evaluate(POINTER)
             yield page
             chromium.close()
