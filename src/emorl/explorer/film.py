@@ -22,13 +22,14 @@ from PIL import Image
 
 from emorl.errors import UserError
 from emorl.files import MARK, check_output, write_bytes
+from emorl.plots.panels import in_a_row
 
 WINDOW = {"width": 1180, "height": 740}
-MARGIN = 16  # around the part of the page that is filmed
+MARGIN = 12  # around the part of the page that is filmed
 WIDTH = 640  # of the film
 FRAME = 90  # milliseconds
 MODEL, SCENE = "efficient-morl/clevr6", 2
-COLOURS = 128
+COLOURS = 120  # in each half of the palette
 # Where the pointer is cannot be seen in a picture of a page: an arrow that follows it is put on.
 POINTER = """() => {
   const arrow = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -57,14 +58,14 @@ class Camera:
     def __init__(self, page: Any) -> None:
         self.page = page
         self.frames: list[Image.Image] = []
-        work = page.locator(".work").bounding_box()
+        stage, views = (page.locator(name).bounding_box() for name in (".stage-area", ".views"))
         self.clip = {
-            "x": work["x"] - MARGIN,
-            "y": work["y"] - MARGIN,
-            "width": work["width"] + 2 * MARGIN,
-            "height": min(work["height"] + 2 * MARGIN, WINDOW["height"] - work["y"] + MARGIN),
+            "x": stage["x"] - MARGIN,
+            "y": stage["y"] - MARGIN,
+            "width": views["x"] + views["width"] - stage["x"] + 2 * MARGIN,
+            "height": max(stage["height"], views["height"]) + 2 * MARGIN,
         }
-        self.at = (work["x"] + 0.3 * work["width"], work["y"] + 0.88 * work["height"])
+        self.at = (stage["x"] + 0.5 * stage["width"], stage["y"] + stage["height"] - 8)
         page.mouse.move(*self.at)
 
     def take(self, count: int = 1) -> None:
@@ -85,7 +86,7 @@ class Camera:
         """Moves the pointer there, and takes a picture at each step."""
         self.along(
             lambda share: tuple(a + share * (b - a) for a, b in zip(self.at, goal, strict=True)), steps
-        )  # type: ignore[arg-type, return-value]
+        )
 
     def along(self, way: Callable[[float], tuple[float, float]], steps: int) -> None:
         """Moves the pointer along `way`, from 0 to 1, slowly at both ends."""
@@ -106,8 +107,8 @@ def film(page: Any) -> list[Image.Image]:
     x, y = box["x"] + (right + 1) / 2 * box["width"], box["y"] + (down + 1) / 2 * box["height"]
     camera.go((x, y), 7)
     page.mouse.down()
-    far, deep = (-0.5 if right > 0 else 0.5) * box["width"], (-0.2 if down > 0 else 0.2) * box["height"]
-    bow = 0.12 * box["height"]
+    far, deep = (-0.36 if right > 0 else 0.36) * box["width"], (-0.24 if down > 0 else 0.24) * box["height"]
+    bow = 0.07 * box["height"]
     camera.along(lambda share: (x + far * share, y + deep * share + bow * math.sin(math.pi * share)), 20)
     page.mouse.up()
     camera.take(4)
@@ -159,7 +160,12 @@ def opened() -> Iterator[Any]:
 
 def as_small_gif(frames: list[Image.Image]) -> bytes:
     """An animation with one palette, in which only what changes is stored."""
-    palette = frames[len(frames) // 3].quantize(COLOURS)
+    several = in_a_row(frames[:: max(1, len(frames) // 5)])
+    # The first half has the colours that are everywhere, such as greys of the scene, the second those of small things.
+    ways = Image.Quantize.MEDIANCUT, Image.Quantize.MAXCOVERAGE
+    colours = [several.quantize(COLOURS, way).getpalette() or [] for way in ways]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([value for half in colours for value in half[: 3 * COLOURS]])
     drawn = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     buffer = io.BytesIO()
     options: Any = {"duration": FRAME, "loop": 0, "optimize": False, "comment": MARK.encode()}

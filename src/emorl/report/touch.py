@@ -14,11 +14,12 @@ import numpy as np
 from PIL import Image
 
 from emorl.data.base import SceneDataset
-from emorl.evaluation.inference import infer, scene_seeds
+from emorl.evaluation.inference import infer
 from emorl.models.base import Model
 from emorl.plots.panels import Pixels, palette
 from emorl.plots.pictures import step_names, to_pixels
 from emorl.plots.traversals import Traversal
+from emorl.probability import scene_seeds
 from emorl.report.addresses import data_address
 
 
