@@ -12,9 +12,12 @@ import torch
 from emorl import UserError
 from emorl.evaluation.inference import decompose_scene
 from emorl.explorer.board import Board
-from emorl.explorer.meaning import likeness, most_active, names_of, study, traversal
+from emorl.explorer.guide import learn_guide
+from emorl.explorer.meaning import likeness, most_active, names_of, study, traversal, varied
 from emorl.explorer.moves import Move
+from emorl.explorer.turns import targets_of, turned_back
 from emorl.models import MODELS, build
+from emorl.nn.lattice import pixel_centres
 from emorl.nn.pixels import PixelDecoder
 from emorl.runs.run import Run
 from explorer_server import BLOCKS, SPRITES
@@ -67,19 +70,102 @@ def moved(board: Board) -> tuple[float, float, float]:
 
 
 @torch.no_grad()
-def test_a_frame_is_resized_and_turned_and_nothing_else() -> None:
+def test_a_frame_is_moved_and_resized_and_nothing_else() -> None:
     board = board_of(SPRITES)
     k = an_object(board)
     decoder = board.model.decoder
     assert isinstance(decoder, PixelDecoder)
-    frame = decoder.frame_of
-    centre, log_size, turn = frame(board.slots[k])
-    board.move(k, Move(grow=0.3, turn=0.5), stroke=1)
-    moved_centre, moved_size, moved_turn = frame(board.slots[k])
-    torch.testing.assert_close(moved_centre, centre, atol=1e-4, rtol=0)
-    torch.testing.assert_close(moved_size, log_size + 0.3, atol=1e-4, rtol=0)
-    angles = [math.atan2(float(one[1]), float(one[0])) for one in (turn, moved_turn)]
-    assert angles[1] - angles[0] == pytest.approx(-0.5, abs=1e-3)
+    before = decoder.frame(board.slots[k])
+    board.move(k, Move(down=0.1, right=-0.2), stroke=1)
+    change = before.new_tensor([0.1, -0.2, 0.0, 0.0, 0.0])
+    torch.testing.assert_close(decoder.frame(board.slots[k]), before + change, atol=1e-4, rtol=0)
+    board.undo()
+    board.move(k, Move(grow=0.3), stroke=2)
+    torch.testing.assert_close(
+        decoder.frame(board.slots[k])[2:], (before + 0.3 * unit(2))[2:], atol=1e-4, rtol=0
+    )
+
+
+def unit(n: int) -> torch.Tensor:
+    return torch.eye(5)[n]
+
+
+@pytest.mark.parametrize("grow", [-0.3, 0.3])
+def test_an_object_that_grows_stays_where_it_is(grow: float) -> None:
+    board = board_of(SPRITES, 3)
+    k = an_object(board)
+    before = board.place(k)
+    board.move(k, Move(grow=grow), stroke=1)
+    after = board.place(k)
+    assert before is not None
+    assert after is not None
+    assert math.hypot(after.down - before.down, after.right - before.right) < 0.04
+    assert math.log(after.size / before.size) == pytest.approx(grow, abs=0.15)
+
+
+@torch.no_grad()
+def test_a_turned_object_looks_as_it_did_from_a_turned_place() -> None:
+    """An ellipse, turned by a quarter in the steps of a drag, shows what it showed; nothing else moves."""
+    board = board_of(SPRITES, 3)
+    k = an_object(board)
+    place, first, mask = board.place(k), board.picture, board.masks[k]
+    assert place is not None
+    for n in range(1, 17):
+        board.move(k, Move(turn=n * math.pi / 32), stroke=1)
+    decoder = board.model.decoder
+    assert isinstance(decoder, PixelDecoder)
+    middle = torch.tensor([place.down, place.right])
+    places = turned_back(pixel_centres(64, like=first) - middle, math.pi / 2) + middle
+    logit, colour = decoder.render(board.first.slots[None, [k]], places)[0, 0].split([3, 1])[::-1]
+    wanted = (
+        torch.cat([board.logits[:k], logit[None], board.logits[k + 1 :]]).softmax(dim=0)[k] * colour.sigmoid()
+    )
+    found = board.masks[k] * board.colours[k]
+    assert float((found - wanted).square().sum()) < 0.15 * float(
+        (mask * board.colours[k] - wanted).square().sum()
+    )
+    within = torch.maximum(mask, board.masks[k])
+    change = (board.picture - first).abs().mean(dim=0, keepdim=True)
+    inside, outside = (float((change * where).sum() / where.sum()) for where in (within, 1 - within))
+    assert inside > 10 * outside
+    board.undo()
+    assert torch.equal(board.slots, board.first.slots)
+
+
+def test_a_large_turn_goes_through_angles_between() -> None:
+    assert targets_of(0, 0.1) == [0.1, 0.1]
+    assert targets_of(0, -0.6) == pytest.approx([-0.3, -0.6, -0.6])
+    assert targets_of(1, 10)[-1] < 3  # the next request goes on
+
+
+@torch.no_grad()
+def test_without_a_frame_a_moved_object_keeps_its_shape() -> None:
+    """Seven pixels away, a square is still a square: it covers what it covered, shifted."""
+    run = opened(BLOCKS)
+    guide = learn_guide(run.model, run.scenes("test"))
+    assert guide is not None
+    missed, errors = {}, {}
+    for way in ("guided", "by the gradient"):
+        board = board_of(BLOCKS, 5)
+        board.guide = guide if way == "guided" else None
+        k = an_object(board)
+        place, before = board.place(k), board.masks[k] * board.colours[k]
+        for n in range(1, 9):
+            board.move(k, Move(down=0.4 * n / 8, right=0.4 * n / 8), stroke=1)
+        after = board.place(k)
+        assert place is not None
+        assert after is not None
+        missed[way] = math.hypot(after.down - place.down - 0.4, after.right - place.right - 0.4)
+        wanted = before.roll((7, 7), dims=(1, 2))  # 0.4 of 35 / 2 pixels
+        errors[way] = float((board.masks[k] * board.colours[k] - wanted).norm() / wanted.norm())
+    assert missed["guided"] < 0.03, missed
+    assert errors["guided"] < 0.45, errors
+    assert errors["guided"] < 0.7 * errors["by the gradient"], errors
+
+
+def test_models_with_a_frame_need_no_guide() -> None:
+    run = opened(SPRITES)
+    assert learn_guide(run.model, run.scenes("test")) is None
 
 
 def test_only_what_changed_is_painted_and_it_is_what_decode_shows() -> None:
@@ -149,10 +235,17 @@ def test_sliders_do_something_and_have_names() -> None:
     assert {"x", "y"} <= set(known.labels)
     board = board_of(BLOCKS)
     k = an_object(board)
-    ranked = most_active(board, k, known.ranges, 6)
+    ranked = most_active(board, k, known.ranges)
+    assert len(ranked) == board.slots.shape[1]
     assert [value for _, value in ranked] == sorted((value for _, value in ranked), reverse=True)
     pictures = traversal(board, k, ranked[0][0], known.ranges, 4)
     assert float((pictures[0] - pictures[-1]).abs().max()) > 0.3
+
+
+def test_no_factor_takes_all_sliders() -> None:
+    ranked = [(0, 0.9), (1, 0.8), (2, 0.7), (3, 0.6), (4, 0.5), (5, 0.4), (6, 0.3)]
+    chosen = varied(ranked, ("x", "x", "x", "", "", "", "color"), 6)
+    assert [d for d, _ in chosen] == [0, 1, 3, 4, 5, 6]
 
 
 def test_likeness_finds_the_factor_and_not_noise() -> None:

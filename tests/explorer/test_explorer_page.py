@@ -130,6 +130,63 @@ def test_a_dragged_object_moves_alone_and_comes_back(page: Any) -> None:
     assert np.abs(pixels(page) - edited).max() <= 2
 
 
+def pull(page: Any, handle: str, right: float, down: float) -> None:
+    """Pulls a handle of the chosen object by pixels of the screen."""
+    box = page.locator(handle).bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + right / 2, y + down / 2)
+    settled(page, lambda: page.mouse.move(x + right, y + down))
+    page.mouse.up()
+
+
+def test_handles_and_wheel_resize_and_turn_and_sliders_follow(page: Any) -> None:
+    page.locator("#sliders input").first.wait_for()
+    place = "explorer.places[explorer.chosen]"
+    down, right, size, can_turn = page.evaluate(place)
+    assert can_turn
+    pull(page, "#resize", 30, 30)
+    grown = page.evaluate(place)
+    assert grown[2] > 1.15 * size
+    assert abs(grown[0] - down) + abs(grown[1] - right) < 0.1  # it stays where it is
+    values = "[...document.querySelectorAll('#sliders input')].map(one => [+one.dataset.dim, +one.value])"
+    for dim, value in page.evaluate(values):
+        assert abs(value - page.evaluate(f"explorer.frame.edited[explorer.chosen][{dim}]")) < 0.1
+    before = pixels(page)
+    pull(page, "#turn", 60, 50)
+    assert page.evaluate(place)  # it is still there
+    assert np.abs(pixels(page) - before).max() > 60
+    box = page.locator("#stage").bounding_box()
+    top, left, smaller, _ = page.evaluate(place)
+    page.mouse.move(box["x"] + (left + 1) / 2 * box["width"], box["y"] + (top + 1) / 2 * box["height"])
+    settled(page, lambda: page.mouse.wheel(0, 300))
+    assert page.evaluate(place)[2] < smaller
+    first = page.locator("#sliders button[aria-pressed]").first
+    first.click()
+    until(page, "explorer.played !== null")
+    first.click()
+    until(page, "explorer.played === null")
+
+
+def test_two_models_side_by_side_show_one_scene(page: Any) -> None:
+    page.click("#compare")
+    second = page.frame_locator("#second")
+    second.locator("#cards .card").first.wait_for()
+    boxes = [one.bounding_box() for one in (page.locator("#stage"), second.locator("#stage"))]
+    assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"]
+
+    def theirs(expression: str) -> Any:
+        return page.frames[1].evaluate(expression)
+
+    assert theirs("explorer.scene.model") != page.evaluate("explorer.scene.model")
+    assert theirs("explorer.scene.data") == page.evaluate("explorer.scene.data")
+    page.click("#next")
+    wait_until(lambda: theirs("explorer.scene.index") == 4 == page.evaluate("explorer.scene.index"))
+    page.click("#compare")
+    assert not page.locator("#second").is_visible()
+
+
 def test_remove_keys_sliders_copy_and_steps(page: Any) -> None:
     first, k = pixels(page), page.evaluate("explorer.chosen")
     page.focus("#stage")

@@ -76,7 +76,7 @@ def test_every_request_gets_an_answer(data: st.DataObject) -> None:
     [
         {"kind": "open", "model": "../../etc/passwd", "index": 0, "seed": 0},
         {"kind": "open", "model": BLOCKS, "data": "folder", "index": 0, "seed": 0},
-        {"kind": "open", "model": BLOCKS, "data": "clevr6", "index": 0, "seed": 0},
+        {"kind": "open", "model": BLOCKS, "data": "../clevr6", "index": 0, "seed": 0},
         {"kind": "open", "model": BLOCKS, "index": 0, "seed": 0, "upload": True},
         {"kind": "set", "slot": 0, "dim": 3000, "value": 0, "stroke": None},
         {"kind": "remove", "slot": 9, "removed": True},
@@ -87,6 +87,14 @@ def test_every_request_gets_an_answer(data: st.DataObject) -> None:
 )
 def test_wrong_requests_are_told(wrong: dict[str, Any]) -> None:
     assert head_of(session().answer(read_request(json.dumps(wrong))))["kind"] == "error"
+
+
+def test_scenes_of_another_size_are_made_to_fit() -> None:
+    reply = session().answer(read_request(json.dumps({**SHOULD_WORK, "data": "multi-dsprites", "index": 1})))
+    head, arrays = read_reply(reply)
+    assert head["scene"]["data"] == "multi-dsprites"
+    assert arrays["picture"].shape == (35, 35, 3)
+    assert head_of(session().answer(read_request(json.dumps(SHOULD_WORK))))["scene"]["data"] == "tetrominoes"
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ import html
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,6 +132,66 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(page: str, tmp_path: 
     assert overflow == 0
     assert images == loaded > 20
     assert [line for line in result.stderr.splitlines() if "CONSOLE" in line] == []
+
+
+@pytest.fixture
+def opened(page: str, tmp_path: Path) -> Iterator[Any]:
+    """The page from a file, in a browser that a script can steer."""
+    from playwright.sync_api import sync_playwright
+
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    with sync_playwright() as driver:
+        flags = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+        browser = driver.chromium.launch(executable_path=BROWSER, args=flags)
+        window = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
+        window.set_default_timeout(60_000)
+        problems: list[str] = []
+        window.on("pageerror", lambda error: problems.append(str(error)))
+        window.goto((tmp_path / "report.html").as_uri())
+        for kind in ("touch", "follow"):
+            window.locator(f"figure.{kind}.ready").first.wait_for()
+        yield window
+        browser.close()
+        assert problems == []
+
+
+READ = "(one) => [...one.getContext('2d').getImageData(0, 0, one.width, one.height).data]"
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser")
+def test_a_slot_is_lit_steps_are_flipped_and_traversals_follow(opened: Any) -> None:
+    assert opened.evaluate("document.documentElement.scrollWidth") <= 390
+    touch = opened.locator("figure.touch").first
+    image, rebuilt = touch.locator("canvas").nth(0), touch.locator("canvas").nth(1)
+    whole, first = image.evaluate(READ), rebuilt.evaluate(READ)
+    slot = touch.locator("button").first
+    slot.focus()
+    lit = image.evaluate(READ)
+    assert slot.get_attribute("aria-pressed") == "true"
+    assert sum(lit) < sum(whole)  # all but the slot is darker
+    slot.blur()
+    assert image.evaluate(READ) == whole
+    image.hover()
+    assert touch.locator("button[aria-pressed=true]").count() == 1
+    opened.mouse.move(2, 2)
+    assert touch.locator("button[aria-pressed=true]").count() == 0
+    assert touch.locator("output").inner_text().startswith("refined")
+    touch.locator("input").press("Home")
+    assert touch.locator("output").inner_text() == "layer 1"
+    assert rebuilt.evaluate(READ) != first
+    follow = opened.locator("figure.follow").first
+    panel, slider = follow.locator("canvas").first, follow.locator("input").first
+    pictures, values = [], []
+    panel.scroll_into_view_if_needed()
+    box = panel.bounding_box()
+    for share in (0.02, 0.5, 0.98):
+        opened.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+        pictures.append(tuple(panel.evaluate(READ)))
+        values.append(int(slider.input_value()))
+    assert values == sorted(set(values))
+    assert len(set(pictures)) == 3
+    controls = "[...document.querySelectorAll('button, input')]"
+    assert opened.evaluate(f"{controls}.filter(e => !(e.ariaLabel || e.textContent.trim())).length") == 0
 
 
 LONG = (

@@ -10,6 +10,7 @@ from emorl.experiments import (
     datasets,
     denormals,
     exploration,
+    explorer,
     figure_2,
     figure_3,
     figure_5,
@@ -60,6 +61,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "speed": speed.EXPERIMENT,
     "processes": processes.EXPERIMENT,
     "denormals": denormals.EXPERIMENT,
+    "explorer": explorer.EXPERIMENT,
     # Data
     "datasets": datasets.EXPERIMENT,
     "scenes": scenes.EXPERIMENT,

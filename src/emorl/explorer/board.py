@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -13,17 +15,25 @@ from emorl.explorer.moves import (
     PULLS,
     Move,
     Place,
-    angle_of,
+    common_colour,
     is_seen,
     move_in_frame,
     pulled,
     shown,
     spread,
 )
+from emorl.explorer.turns import targets_of, turned
 from emorl.models.base import Model
 from emorl.nn.pixels import PixelDecoder
 
 MOST_UNDONE = 200  # steps that are remembered
+
+
+class Mover(Protocol):
+    """What knows how a slot changes while its object moves."""
+
+    def moved(self, place_of: Callable[[Tensor], Tensor], z: Tensor, by: Tensor) -> Tensor:
+        """Returns `z` (D,) with its object moved by `by` (2,)."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +49,13 @@ class Board:
 
     def __init__(self, model: Model, image: Tensor, slots: Tensor) -> None:
         self.model, self.image = model, image  # (3, H, W)
+        self.common = common_colour(image)
         self.now = self.first = Position(slots.detach().clone())
         self.undone: list[Position] = []
         self.done: list[Position] = []
         self.stroke: int | None = None
+        self.guide: Mover | None = None  # of models whose slots have no frame, once it is known
+        self.reached = 0.0  # radians by which the stroke has turned its slot
         self.painted_slots = torch.full_like(slots, torch.nan)
         size = model.config.image_size
         self.logits = slots.new_zeros(len(slots), 1, size, size)
@@ -131,8 +144,24 @@ class Board:
     def move(self, k: int, move: Move, stroke: int | None) -> list[int]:
         """Moves what slot `k` shows, away from where it was when the stroke began."""
         start = self.at_stroke_start(stroke)
+        if start is self.now:
+            self.reached = 0.0
         z = self.moved(k, start.slots[k], move, self.slots[k])
+        if move.turn and isinstance(self.model.decoder, PixelDecoder):
+            z = self.turned(k, z, move.turn)
         return self.change(self.with_slot(k, z, start), stroke)
+
+    def turned(self, k: int, z: Tensor, turn: float) -> Tensor:
+        """What slot `k` must be to show what `z` (D,) shows, turned; a large turn takes several requests."""
+        decoder = self.model.decoder
+        assert isinstance(decoder, PixelDecoder)
+        others = [n for n in range(len(self.slots)) if n != k and n not in self.now.removed]
+        angles = targets_of(self.reached, turn)
+        near = self.slots[k] if self.reached else z
+        self.reached = angles[-1]
+        with torch.no_grad():
+            spread = self.spread_of(k, z)
+        return turned(decoder, z, self.slots[others], spread, angles, near)
 
     def swap(self, k: int, other: int) -> list[int]:
         """Puts each of two objects where the other was."""
@@ -152,7 +181,13 @@ class Board:
         decoder = self.model.decoder
         if isinstance(decoder, PixelDecoder):
             with torch.no_grad():
-                return move_in_frame(decoder, z, move)
+                # What does not grow needs no middle to grow around, and is not painted to find it.
+                middle = self.spread_of(k, z)[:2] if move.grow else z.new_zeros(2)
+                return move_in_frame(decoder, z, move, middle)
+        if self.guide is not None and not move.grow:
+            with torch.no_grad():
+                by = z.new_tensor([move.down, move.right])
+                return self.guide.moved(lambda z: self.spread_of(k, z)[:2], z, by)
         with torch.no_grad():
             wanted = self.spread_of(k, z) + z.new_tensor([move.down, move.right, move.grow])
         return pulled(lambda z: self.spread_of(k, z), near, wanted, most_steps)
@@ -163,20 +198,18 @@ class Board:
         if alone is None:
             slots = torch.cat([self.slots[:k], z[None], self.slots[k + 1 :]])
             whole = self.model.decode(slots[None])
-            return spread(shown(whole.masks[0, k], whole.components[0, k], self.image))
+            return spread(shown(whole.masks[0, k], whole.components[0, k], self.common))
         logits = torch.cat([self.logits[:k], alone[0][0], self.logits[k + 1 :]])
-        return spread(shown(logits.softmax(dim=0)[k], alone[1][0, 0], self.image))
+        return spread(shown(logits.softmax(dim=0)[k], alone[1][0, 0], self.common))
 
     @torch.no_grad()
     def place(self, k: int) -> Place | None:
         """Where slot `k` is seen; None if it is not."""
-        weights = shown(self.masks[k], self.colours[k], self.image)
+        weights = shown(self.masks[k], self.colours[k], self.common)
         if k in self.now.removed or not is_seen(weights):
             return None
         down, right, log_size = spread(weights).tolist()
-        decoder = self.model.decoder
-        angle = angle_of(decoder, self.slots[k]) if isinstance(decoder, PixelDecoder) else None
-        return Place(down, right, math.exp(log_size), angle)
+        return Place(down, right, math.exp(log_size), isinstance(self.model.decoder, PixelDecoder))
 
     @torch.no_grad()
     def explained(self) -> list[float]:

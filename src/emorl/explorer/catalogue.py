@@ -9,7 +9,13 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from emorl.data import DATASETS, DataConfig, SceneDataset, info_of, open_dataset
+from emorl.data.base import Array
+from emorl.data.fit import fitted
 from emorl.errors import UserError, nearest
 from emorl.explorer.meaning import Study, study
 from emorl.models.base import Model
@@ -46,18 +52,37 @@ class Entry:
         size, own = self.run.config.model.image_size, self.run.config.data.name
         return [own, *(name for name in DATASETS if name != own and info_of(name).image_size == size)]
 
+    @property
+    def others(self) -> list[str]:
+        """The names of data sets with images of another size, which are made to fit."""
+        return [name for name in DATASETS if name not in self.data]
+
     def scenes(self, name: str | None) -> SceneDataset:
-        """Held-out scenes of its own data set or another one of `data`."""
+        """Held-out scenes of its own data set or another one."""
         own = self.run.config.data
         name = name or own.name
-        if name not in self.data:
-            raise UserError(f"{self.name} cannot look at {name!r}{nearest(name, self.data)}")
+        if name not in self.data and name not in self.others:
+            known = [*self.data, *self.others]
+            raise UserError(f"{self.name} cannot look at {name!r}{nearest(name, known)}")
         with self.lock:
             if name not in self.opened:
                 self.opened[name] = (
                     self.run.scenes("test") if name == own.name else open_dataset(DataConfig(name), "test")
                 )
             return self.opened[name]
+
+    def picture(self, name: str | None, index: int) -> Tensor:
+        """The image (3, H, W) of a scene, as large as the model takes it."""
+        image = self.scenes(name)[index].image
+        if image.shape[-1] == self.run.config.model.image_size:
+            return image
+        return self.fitted((image.permute(1, 2, 0) * 255).round().byte().numpy())
+
+    def fitted(self, pixels: Array) -> Tensor:
+        """A picture (H, W, 3) of any size as the model takes it, (3, side, side)."""
+        config = self.run.config
+        square = fitted(pixels, config.model.image_size, config.data.fit)
+        return torch.from_numpy(np.array(square)).permute(2, 0, 1).float() / 255
 
     def study(self, *, wait: bool = False) -> Study | None:
         """Ranges and labels of the numbers of its slots. It takes seconds, on a thread of its own: None until then."""
@@ -73,6 +98,7 @@ class Entry:
             "name": self.name,
             "title": self.name,
             "data": self.data,
+            "others": self.others,
             "size": config.model.image_size,
             "slots": config.model.num_slots,
             "ari": self.run.scores.get("ari"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +15,12 @@ from emorl.errors import UserError
 from emorl.evaluation.dci import kinds_of, objects_of
 from emorl.evaluation.latents import ranges_of, slots_of
 from emorl.explorer.board import Board
+from emorl.explorer.guide import Guide, learn_guide
 from emorl.models.base import Model
 
 SCENES = 32  # to look at: enough for ranges, and done in seconds
 VALUES = 4  # places in a dimension's range at which a slot is painted to see what the dimension does
+MOST_OF_A_FACTOR = 2  # sliders
 LEAST_LIKENESS = 0.5  # between a dimension and a factor: below it, the dimension gets no name
 
 
@@ -27,19 +30,21 @@ class Study:
 
     ranges: Tensor  # (2, D), least and greatest
     labels: tuple[str, ...]  # the factor that each dimension follows best; "" where there is none
+    guide: Guide | None = None  # how slots change while their objects move, if they have no frame
 
 
 def study(model: Model, scenes: SceneDataset) -> Study:
     """Looks at the first scenes: at objects and their factors where these are known, or else at slots alone."""
+    guide = learn_guide(model, scenes)
     try:
         if not scenes.info.has_masks:
             raise UserError("No factors are known.")
         codes, factors = objects_of(model, scenes, images=SCENES)
     except UserError:
         ranges = ranges_of(slots_of(model, scenes, images=SCENES))
-        return Study(ranges, ("",) * ranges.shape[1])
+        return Study(ranges, ("",) * ranges.shape[1], guide)
     labels = names_of(codes, factors, kinds_of(factors, scenes.info.factors))
-    return Study(ranges_of(torch.from_numpy(codes)[None]), labels)
+    return Study(ranges_of(torch.from_numpy(codes)[None]), labels, guide)
 
 
 def names_of(codes: Array, factors: Mapping[str, Array], kinds: Mapping[str, FactorKind]) -> tuple[str, ...]:
@@ -67,8 +72,8 @@ def likeness(codes: Array, values: Array, kind: FactorKind) -> Array:
 
 
 @torch.no_grad()
-def most_active(board: Board, k: int, ranges: Tensor, count: int) -> list[tuple[int, float]]:
-    """The dimensions of slot `k` that change the picture most, and by how much: activeness on this board alone.
+def most_active(board: Board, k: int, ranges: Tensor) -> list[tuple[int, float]]:
+    """The dimensions of slot `k`, those that change the picture most first, and by how much: activeness on this board.
 
     That is the variance of a pixel while a dimension goes through its range, averaged over pixels and channels.
     """
@@ -91,8 +96,18 @@ def most_active(board: Board, k: int, ranges: Tensor, count: int) -> list[tuple[
             colours = torch.cat([alone[1], board.colours[rest].expand(VALUES, -1, -1, -1, -1)], dim=1)
             pictures = (masks * colours).sum(dim=1)
         found[d] = pictures.var(dim=0).mean()
-    order = found.argsort(descending=True)[:count].tolist()
-    return [(d, float(found[d])) for d in order]
+    return [(d, float(found[d])) for d in found.argsort(descending=True).tolist()]
+
+
+def varied(ranked: Sequence[tuple[int, float]], labels: Sequence[str], count: int) -> list[tuple[int, float]]:
+    """The first `count` of ranked dimensions, without a third one of the same factor: colours matter, too."""
+    seen: Counter[str] = Counter()
+    kept = []
+    for d, value in ranked:
+        seen[labels[d]] += 1
+        if not labels[d] or seen[labels[d]] <= MOST_OF_A_FACTOR:
+            kept.append((d, value))
+    return kept[:count]
 
 
 @torch.no_grad()

@@ -1,8 +1,8 @@
-"""How an object is moved, resized and turned: which change of a slot z does it.
+"""How an object is moved and resized: which change of a slot z does it.
 
-The "pixels" decoder reads a slot's centre, size and turn from z by a linear layer. So the shortest change of z that
-changes one of them and leaves the others alone is a column of that layer's pseudo-inverse. Of other decoders, the place
-and the spread of what a slot shows are differentiated with respect to z, and z goes along that gradient.
+The "pixels" decoder reads a slot's centre and size from z by a linear layer. So the shortest change of z that changes
+one of them and leaves the others alone is a column of that layer's pseudo-inverse. Of other decoders, the place and the
+spread of what a slot shows are differentiated with respect to z, and z goes along that gradient.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ class Place:
     down: float
     right: float
     size: float
-    angle: float | None = None  # of the frame; None where a model has none
+    can_turn: bool = False
 
 
-def move_in_frame(decoder: PixelDecoder, z: Tensor, move: Move) -> Tensor:
-    """Returns `z` (D,) with its frame changed by `move` and nothing else that its frame says."""
-    before = decoder.frame(z)
-    angle = angle_of(decoder, z) - move.turn
-    length = (before[3:] + z.new_tensor([1.0, 0.0])).norm()
-    turn = z.new_tensor([math.cos(angle), math.sin(angle)]) * length - z.new_tensor([1.0, 0.0])
-    shift = z.new_tensor([move.down, move.right, move.grow])
-    wanted = torch.cat([before[:3] + shift, turn if move.turn else before[3:]])
-    moved: Tensor = z + torch.linalg.pinv(decoder.frame.weight) @ (wanted - before)
+def move_in_frame(decoder: PixelDecoder, z: Tensor, move: Move, middle: Tensor) -> Tensor:
+    """Returns `z` (D,) with its frame moved and resized, and nothing else that its frame says.
+
+    An object need not stand in the middle of its frame: it grows around its own `middle` (2,).
+    """
+    centre, _, _ = decoder.frame_of(z)
+    held = (1 - math.exp(move.grow)) * (middle - centre)
+    shift = torch.cat([z.new_tensor([move.down, move.right]) + held, z.new_tensor([move.grow, 0.0, 0.0])])
+    moved: Tensor = z + torch.linalg.pinv(decoder.frame.weight) @ shift
     return moved
 
 
@@ -74,18 +74,16 @@ def pulled(spread_of: Callable[[Tensor], Tensor], z: Tensor, wanted: Tensor, mos
     return z.detach()
 
 
-def angle_of(decoder: PixelDecoder, z: Tensor) -> float:
-    """The turn that the frame of `z` (D,) has, in radians."""
-    _, _, (cos, sin) = decoder.frame_of(z)
-    return math.atan2(float(sin), float(cos))
+def common_colour(image: Tensor) -> Tensor:
+    """The most common colour (3, 1, 1) of an image (3, H, W): the median of each channel."""
+    return image.flatten(1).median(dim=1).values[:, None, None]
 
 
-def shown(mask: Tensor, colours: Tensor, image: Tensor) -> Tensor:
-    """How much of each pixel (H, W) a slot makes different from the image's most common colour.
+def shown(mask: Tensor, colours: Tensor, common: Tensor) -> Tensor:
+    """How much of each pixel (H, W) a slot makes different from the image's most common colour (3, 1, 1).
 
     Where slots share a plain background, their masks alone do not say where their objects are.
     """
-    common = image.flatten(1).median(dim=1).values[:, None, None]
     return mask[0] * (colours - common).abs().mean(dim=0)
 
 

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor
 
-from emorl.data.fit import fitted
+from emorl.data.base import Array
 from emorl.errors import UserError
 from emorl.evaluation.inference import infer
 from emorl.explorer.board import Board, Position
 from emorl.explorer.catalogue import Catalogue, Entry, describe
-from emorl.explorer.meaning import most_active, traversal
+from emorl.explorer.meaning import most_active, traversal, varied
 from emorl.explorer.messages import Request, as_bytes, write_reply
 from emorl.explorer.moves import Move
 from emorl.explorer.uploads import read_upload
@@ -37,7 +36,7 @@ class Session:
         self.board: Board | None = None
         self.donor: Board | None = None
         self.scene: dict[str, Any] = {}
-        self.uploaded: Tensor | None = None  # as large as it came, so that each model can look at it
+        self.uploaded: Array | None = None  # as large as it came, so that each model can look at it
         self.answers = {
             "hello": self.hello,
             "open": self.open,
@@ -92,7 +91,7 @@ class Session:
         side = min(1024, max(pixels.shape[:2]))
         thumbnail = Image.fromarray(pixels)
         thumbnail.thumbnail((side, side))
-        self.uploaded = torch.from_numpy(np.array(thumbnail))
+        self.uploaded = np.array(thumbnail)
         return write_reply("uploaded", {"width": pixels.shape[1], "height": pixels.shape[0]})
 
     def open(self, request: Request) -> bytes:
@@ -102,12 +101,12 @@ class Session:
         if request["upload"]:
             if self.uploaded is None:
                 raise UserError("The picture is no longer here: drop it in again.")
-            image, count = self.square(entry), 0
+            image, count = entry.fitted(self.uploaded), 0
             seed = request["seed"]
         else:
             scenes = entry.scenes(request["data"])
             index, count = request["index"] % len(scenes), len(scenes)
-            image, seed = scenes[index].image, request["seed"] * 1_000_003 + index
+            image, seed = entry.picture(request["data"], index), request["seed"] * 1_000_003 + index
         options = {"num_slots": request["slots"], "num_steps": request["steps"]}
         if model.step_range is None:
             options["num_steps"] = None
@@ -130,13 +129,6 @@ class Session:
         about = {"scene": self.scene, "about": describe(model)}
         return self.frame("scene", range(len(slots)), about, picture=as_bytes(image))
 
-    def square(self, entry: Entry) -> Tensor:
-        """The uploaded picture as the model takes it, (3, H, W)."""
-        assert self.uploaded is not None
-        config = entry.run.config
-        pixels = fitted(self.uploaded.numpy(), config.model.image_size, config.data.fit)
-        return torch.from_numpy(np.array(pixels)).permute(2, 0, 1).float() / 255
-
     def frame(self, kind: str, changed: Any, about: dict[str, Any] | None = None, **arrays: Any) -> bytes:
         """All masks, the picture, and what the slots that have `changed` look like."""
         board, changed = self.shown, list(changed)
@@ -146,7 +138,7 @@ class Session:
         head = {
             **(about or {}),
             "changed": changed,
-            "places": [None if p is None else [p.down, p.right, p.size, p.angle] for p in places],
+            "places": [None if p is None else [p.down, p.right, p.size, p.can_turn] for p in places],
             "area": area,
             "explained": board.explained(),
             "empty": [bool(board.masks[k].mean() < LEAST_SHARE / 2) for k in range(len(board.slots))],
@@ -181,7 +173,15 @@ class Session:
     def move(self, request: Request) -> bytes:
         """Moves, resizes, turns."""
         move = Move(request["down"], request["right"], request["grow"], request["turn"])
-        return self.frame("frame", self.shown.move(self.slot(request), move, request["stroke"]))
+        return self.frame("frame", self.guided().move(self.slot(request), move, request["stroke"]))
+
+    def guided(self) -> Board:
+        """What the visitor looks at, with all that is known by now of how its objects move."""
+        board = self.shown
+        assert self.entry is not None
+        known = self.entry.study()
+        board.guide = None if known is None else known.guide
+        return board
 
     def set_number(self, request: Request) -> bytes:
         """A slider was moved."""
@@ -202,7 +202,7 @@ class Session:
 
     def swap(self, request: Request) -> bytes:
         """Two objects change places."""
-        return self.frame("frame", self.shown.swap(self.slot(request), self.slot(request, "other")))
+        return self.frame("frame", self.guided().swap(self.slot(request), self.slot(request, "other")))
 
     def undo(self, request: Request) -> bytes:
         """One change back."""
@@ -230,9 +230,10 @@ class Session:
                 "low": float(known.ranges[0, d]),
                 "high": float(known.ranges[1, d]),
                 "value": float(board.slots[k, d]),
+                "inferred": float(board.first.slots[k, d]),
                 "activeness": value,
             }
-            for d, value in most_active(board, k, known.ranges, SLIDERS)
+            for d, value in varied(most_active(board, k, known.ranges), known.labels, SLIDERS)
         ]
         return write_reply("sliders", {"slot": k, "rows": rows})
 
@@ -275,7 +276,7 @@ class Session:
         assert self.entry is not None
         scenes = self.entry.scenes(self.scene["data"])
         index = request["index"] % len(scenes)
-        image, model = scenes[index].image, self.entry.model
+        image, model = self.entry.picture(self.scene["data"], index), self.entry.model
         found = infer(model, image[None], [index], means=True).steps[-1]
         self.donor = Board(model, image, found.slots[0])
         empty = [bool(mask.mean() < LEAST_SHARE / 2) for mask in self.donor.masks]

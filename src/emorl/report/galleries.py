@@ -14,6 +14,11 @@ from emorl.plots.dots import scatter, sorted_scores
 from emorl.plots.pictures import posterior_panels, scene_panels, scene_row, worst_by, worst_scenes
 from emorl.report.groups import Extent, Group, Scored
 from emorl.report.html import Block, Charts, Part, Section, drawing, pictures
+from emorl.report.touch import touch
+
+TOUCHED = (
+    "Point at a slot, in a picture or by its name, to light up its mask; the slider goes from step to step."
+)
 
 
 def headed(groups: Sequence[Group], parts: Sequence[Sequence[Block]]) -> list[Part]:
@@ -112,11 +117,17 @@ def inference_section(groups: Sequence[Group]) -> Section:
         "Below the scene, a row for each step. Attention: the slot that claims each place. Under each slot, the image "
         "in the light of its attention, or of its mask where a step does not attend."
     )
-    parts = []
+    parts: list[list[Block]] = []
     for group in groups:
         scene = clear_scene(group.first)
-        panels = posterior_panels(group.first.run.model, group.first.scenes, scene=scene)
-        parts.append([pictures(panels, alt=f"Inference of scene {scene}, step by step", caption=caption)])
+        run, scenes = group.first.run, group.first.scenes
+        panels = posterior_panels(run.model, scenes, scene=scene)
+        parts.append(
+            [
+                touch(run.model, scenes, scene, title="To touch", caption=TOUCHED),
+                pictures(panels, alt=f"Inference of scene {scene}, step by step", caption=caption),
+            ]
+        )
     prose = "What the model believes after each step, from its first guess to the answer."
     return Section("inference", "Inference, step by step", prose, headed(groups, parts))
 

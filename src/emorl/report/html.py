@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from jinja2 import Environment, FileSystemLoader
-from PIL import Image
 
 from emorl.plots.panels import Panels, as_gif
 from emorl.plots.style import Chart, svg_of
+from emorl.report.addresses import address, data_address
+from emorl.report.touch import Follow, Touch
 
 PIXELS = 112  # of an inch of a chart, at most
 SIDE = 128  # of a panel, about
-LARGE = 120_000  # bytes of a PNG above which WebP takes its place: photographs need some loss
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ class Commands:
     span: int = 12
 
 
-Block = Pictures | Charts | Table | Commands
+Block = Pictures | Charts | Table | Commands | Touch | Follow
 
 
 @dataclass(frozen=True)
@@ -170,22 +168,6 @@ def titles_of(panels: Panels) -> list[tuple[str, str]]:
 def drawing(chart: Chart, *, alt: str) -> Drawing:
     """A chart for the page."""
     return Drawing(svg_of(chart), round(chart.get_size_inches()[0] * PIXELS), alt)
-
-
-def data_address(image: Image.Image) -> str:
-    """An image as a data: address, so that the page needs no other file."""
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG", optimize=True)
-    if buffer.tell() <= LARGE:
-        return address("image/png", buffer.getvalue())
-    buffer = io.BytesIO()
-    image.save(buffer, "WEBP", quality=88)
-    return address("image/webp", buffer.getvalue())
-
-
-def address(kind: str, content: bytes) -> str:
-    """Content as a data: address."""
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def render(page: Page) -> str:

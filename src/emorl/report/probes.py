@@ -22,6 +22,7 @@ from emorl.report.groups import Extent, Group, Scored, Stage
 from emorl.report.html import Block, Charts, Line, Part, Section, Table, animation, drawing, pictures
 from emorl.report.presets import system_of
 from emorl.report.published import PUBLISHED_DCI
+from emorl.report.touch import follow
 
 STEPS = range(7)  # I of the sweep
 
@@ -45,7 +46,7 @@ def latent_section(groups: Sequence[Group], extent: Extent, stage: Stage) -> Sec
                 f"{len(found.active)} of {len(found.values)} dimensions are active (framed): moving one is visible. "
                 f"Brightness is the root of the mean image variance over {extent.probed} scenes."
             )
-            blocks.insert(1, Charts([drawing(chart, alt=alt)], caption, title="Active dimensions", span=5))
+            blocks.insert(2, Charts([drawing(chart, alt=alt)], caption, title="Active dimensions", span=5))
         parts.append(blocks)
     prose = (
         "One number of one slot moves from the least to the greatest value it takes anywhere; all else stays. "
@@ -62,6 +63,13 @@ def moving_pictures(one: Scored, ranges: Tensor, dims: Sequence[int], *, has_map
     coarse = traverse(run.model, found, ranges, dims, values=9, slot=smooth.slot)
     names = ", ".join(f"z{d}" for d in dims)
     return [
+        follow(
+            smooth,
+            title="Under your pointer",
+            alt=f"Scene {scene} while {names} of slot {smooth.slot} follow the pointer, one in each panel",
+            caption=f"Slot {smooth.slot} of scene {scene}. Go over a panel from left to right, or pull its slider: "
+            "each moves one dimension.",
+        ),
         animation(
             traversal_frames(smooth),
             title="In motion",

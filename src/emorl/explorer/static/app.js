@@ -5,6 +5,8 @@ import { Stage } from "./stage.js";
 import * as paint from "./paint.js";
 import * as panels from "./panels.js";
 import * as link from "./link.js";
+import * as keep from "./keep.js";
+import * as compare from "./compare.js";
 
 const $ = (id) => document.getElementById(id);
 const isSecond = new URLSearchParams(location.search).has("second");
@@ -12,11 +14,15 @@ document.body.classList.toggle("second", isSecond);
 
 const page = {
   models: [], palette: [], scene: null, about: null, frame: null,
-  size: 1, count: 0, masks: null, looks: [], result: null, picture: null, owner: null, places: [],
-  chosen: null, hovered: null, wanted: link.parsed(location.hash), uploaded: null,
-  isBusy: false, pending: null, sentAt: 0, strokes: Date.now(), steps: [], playing: 0,
+  size: 1, count: 0, masks: null, looks: [], result: null, picture: null, owner: null, shared: null, places: [],
+  background: null, chosen: null, hovered: null, wanted: link.parsed(location.hash), uploaded: null,
+  isBusy: false, pending: null, sentAt: 0, strokes: Date.now(), steps: [], playing: 0, played: null,
 
-  color(k) { return this.palette[k % this.palette.length]; },
+  color(k) { return k === this.background ? paint.BACKGROUND : this.palette[k % this.palette.length]; },
+  knows(data) {
+    const model = this.models.find((one) => one.name === this.scene.model);
+    return model.data.includes(data) || model.others.includes(data);
+  },
   newStroke() { this.strokes += 1; return this.strokes; },
 
   // Edits wait for the answer to the one before; of those that wait, the latest wins.
@@ -40,6 +46,7 @@ const page = {
     $("sliders").replaceChildren();
     this.askSliders();
     this.drawChoice();
+    tell(`Slot ${k + 1}${k === this.background ? ", the background" : ""}.`);
   },
   hover(k) {
     if (k === this.hovered) return;
@@ -63,9 +70,21 @@ const page = {
     this.edit("copy", { from, slot });
     this.choose(slot);
   },
-  play(dim) { server.ask("traverse", { slot: this.chosen, dim, gif: false }); },
+  play(dim) {
+    if (this.played === dim) this.stop();
+    else server.ask("traverse", { slot: this.chosen, dim, gif: false });
+  },
   saveGif(dim) { server.ask("traverse", { slot: this.chosen, dim, gif: true }); },
-  stop() { clearInterval(this.playing); this.playing = 0; },
+  stop() {
+    if (!this.playing) return;
+    clearInterval(this.playing);
+    this.playing = 0;
+    this.played = null;
+    document.body.classList.remove("playing");
+    panels.followPlaying($("sliders"), null, null);
+    panels.updateSliders($("sliders"), this.frame.edited[this.chosen]);
+    this.drawStage();
+  },
 
   drawStage(data = this.result) {
     if (!data) return;
@@ -73,14 +92,16 @@ const page = {
     const light = hovered === null || stage.drag ? null : (at) => (owner[at] === hovered ? 1 : 0.4);
     paint.picture($("stage"), data, this.size, light);
     const k = this.chosen;
-    stage.draw(k === null || frame.removed.includes(k) ? null : this.places[k], this.about.frame);
+    stage.draw(k === null || frame.removed.includes(k) ? null : this.places[k]);
   },
   drawSegmentation() {
-    if (this.owner) paint.segmentation($("segmentation"), this.owner, this.masks, this.size, this.palette, this.hovered ?? this.chosen);
+    const shown = { shared: this.shared, lit: this.hovered, outlined: this.chosen };
+    if (this.owner) paint.segmentation($("segmentation"), this.owner, this.masks, this.size, (k) => this.color(k), shown);
   },
   drawChoice() {
     panels.showTitle($("chosen"), this);
-    $("remove").disabled = $("swap").disabled = this.chosen === null;
+    $("remove").disabled = this.chosen === null;
+    $("swap").disabled = this.chosen === null || !this.places[this.chosen];
     $("remove").textContent = this.frame && this.frame.removed.includes(this.chosen) ? "Bring back" : "Remove";
     const others = this.places.map((place, k) => k).filter((k) => this.places[k] && k !== this.chosen);
     $("swap").replaceChildren(panels.make("option", { value: "" }, "Swap places…"),
@@ -93,6 +114,7 @@ const page = {
   draw() {
     paint.errorMap($("error"), this.picture, this.result, this.size);
     $("mse").textContent = this.frame.error.toFixed(4);
+    panels.updateSliders($("sliders"), this.frame.edited[this.chosen]);
     $("undo").disabled = !this.frame.can_undo;
     $("redo").disabled = !this.frame.can_redo;
     $("reset").disabled = !Object.keys(this.frame.edited).length && !this.frame.removed.length;
@@ -119,9 +141,12 @@ const replies = {
     else { page.wanted = null; page.open(isSecond && head.models[1] ? { model: head.models[1].name } : {}); }
   },
   scene(head, arrays) {
+    page.stop();
     const isOther = !page.scene || ["model", "data", "index", "upload"].some((name) => page.scene[name] !== head.scene[name]);
     Object.assign(page, { scene: head.scene, about: head.about, size: arrays.picture.shape[0], count: head.scene.slots, chosen: null, isBusy: false, pending: null, hovered: null });
     page.picture = arrays.picture.data;
+    page.common = paint.commonColor(page.picture);
+    page.background = head.area.findIndex((share) => share > 0.5);
     page.looks = [];
     if (isOther) { $("tries").replaceChildren(); $("donor-cards").replaceChildren(); }
     $("trace-view").replaceChildren(); $("step").hidden = true; $("step-name").textContent = ""; $("sliders").replaceChildren();
@@ -130,12 +155,14 @@ const replies = {
     showControls();
     replies.frame(head, arrays);
     panels.addTry($("tries"), page, page.scene, head.error.toFixed(4));
+    panels.markTry($("tries"), page.scene);
     document.body.removeAttribute("aria-busy");
     const { wanted } = page;
     page.wanted = null;
     if (wanted && (Object.keys(wanted.edits).length || wanted.removed.length)) server.ask("restore", { edits: wanted.edits, removed: wanted.removed });
     page.choose(wanted?.chosen ?? mostLikelyObject(head));
-    if (!isSecond) $("second").contentWindow?.postMessage({ scene: page.scene }, location.origin);
+    tell(`${page.scene.upload ? "Your picture" : `Scene ${page.scene.index}`} in ${page.count} slots.`);
+    if (!isSecond) compare.tell(page, $("second"));
   },
   frame(head, arrays) {
     page.frame = head;
@@ -145,6 +172,7 @@ const replies = {
     const length = 3 * page.size * page.size;
     head.changed.forEach((k, n) => { page.looks[k] = arrays.looks.data.subarray(n * length, (n + 1) * length); });
     page.owner = paint.owners(page.masks, page.count, page.size);
+    page.shared = paint.sharedBackground(page.owner, page.masks, page.result, page.size, page.common);
     page.draw();
     if (page.sentAt) $("speed").textContent = `Last edit: ${Math.round(performance.now() - page.sentAt)} ms`;
     page.sentAt = 0;
@@ -159,18 +187,22 @@ const replies = {
     }
   },
   traversal(head, arrays) {
+    if (head.slot !== page.chosen) return;
     const [count] = arrays.frames.shape;
     const length = 3 * page.size * page.size;
     let at = 0;
     page.stop();
+    page.played = head.dim;
+    document.body.classList.add("playing");
     page.playing = setInterval(() => {
       const n = at < count ? at : 2 * count - 1 - at;
       page.drawStage(arrays.frames.data.subarray(n * length, (n + 1) * length));
+      panels.followPlaying($("sliders"), head.dim, n / (count - 1));
       at += 1;
-      if (at === 2 * count) { page.stop(); page.drawStage(); }
+      if (at === 2 * count) page.stop();
     }, 60);
   },
-  gif(head, arrays) { save(new Blob([arrays.gif.data], { type: "image/gif" }), `slot-${head.slot + 1}-number-${head.dim}.gif`); },
+  gif(head, arrays) { keep.save(new Blob([arrays.gif.data], { type: "image/gif" }), `slot-${head.slot + 1}-z${head.dim}.gif`); },
   trace(head, arrays) {
     page.steps = head.steps.map((name, n) => ({
       name, error: head.errors[n], result: arrays[`result${n}`].data, masks: arrays[`masks${n}`].data, attention: arrays[`attention${n}`],
@@ -205,8 +237,10 @@ function mostLikelyObject(head) {
 function showControls() {
   const { scene, about } = page;
   const model = page.models.find((one) => one.name === scene.model);
+  const option = (name) => panels.make("option", { value: name }, name);
   $("model").value = scene.model;
-  $("data").replaceChildren(...model.data.map((name) => panels.make("option", { value: name }, name)));
+  $("data").replaceChildren(...model.data.map(option),
+    ...(model.others.length ? [panels.make("optgroup", { label: "of another size, made to fit" }, ...model.others.map(option))] : []));
   if (scene.upload) $("data").prepend(panels.make("option", { value: "" }, "your picture"));
   $("data").value = scene.upload ? "" : scene.data;
   $("index").value = scene.index;
@@ -218,9 +252,8 @@ function showControls() {
   $("steps").disabled = about.steps === null;
   $("seed").value = scene.seed;
   if (!$("donor-index").value) $("donor-index").value = scene.index + 1;
-  $("hint").textContent = about.frame
-    ? "Drag an object to move it. Scroll over it to resize it, pull the blue handle to turn it."
-    : "Drag an object to move it. Scroll over it to resize it.";
+  const resize = window.matchMedia("(pointer: coarse)").matches ? "pinch" : "scroll";
+  $("hint").textContent = `Drag an object to move it, ${resize} or pull the square to resize it${about.frame ? ", pull the dot to turn it" : ""}.`;
 }
 
 function showStep() {
@@ -238,31 +271,8 @@ function say(text, isLasting = false) {
   if (text && !isLasting) hiding = setTimeout(() => say(""), 8000);
 }
 
-function save(blob, name) {
-  const address = URL.createObjectURL(blob);
-  panels.make("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 1000);
-}
-
-function savePng() {
-  const names = ["picture", "stage", "segmentation", "error"];
-  const side = page.size * Math.max(1, Math.round(320 / page.size));
-  const canvas = panels.make("canvas", { width: names.length * (side + 8) - 8, height: side });
-  const context = canvas.getContext("2d");
-  context.imageSmoothingEnabled = false;
-  page.hover(null);
-  names.forEach((name, n) => context.drawImage($(name), n * (side + 8), 0, side, side));
-  canvas.toBlob((blob) => save(blob, "scene.png"));
-}
-
-function saveJson() {
-  const { scene, frame } = page;
-  const slots = frame.places.map((place, k) => ({
-    slot: k + 1, area: frame.area[k], explained: frame.explained[k], empty: frame.empty[k], removed: frame.removed.includes(k),
-    centre: place && [place[1], place[0]], size: place && place[2], turn: place && place[3], edited: frame.edited[k] ?? null,
-  }));
-  save(new Blob([JSON.stringify({ software: "made by emorl", scene, error: frame.error, slots }, null, 2)], { type: "application/json" }), "scene.json");
-}
+// For those who do not see what has changed.
+function tell(text) { $("news").textContent = text; }
 
 async function useFile(file) {
   if (!file) return;
@@ -275,6 +285,10 @@ const stage = new Stage({ canvas: $("stage"), handles: $("handles"), page });
 const server = new Server({
   reply: (head, arrays) => replies[head.kind]?.(head, arrays),
   open: () => { say(""); page.isBusy = false; page.pending = null; server.ask("hello"); },
+  slow: (isSlow) => {
+    if (isSlow) say("The server is busy. This page waits for its answer.", true);
+    else if ($("message").textContent.startsWith("The server is busy")) say("");
+  },
   gone: (code) => {
     if (page.scene && page.frame && !page.scene.upload) page.wanted = link.parsed(link.written(page.scene, page.frame, page.chosen));
     document.body.removeAttribute("aria-busy");
@@ -299,12 +313,14 @@ for (const name of ["slots", "steps", "seed"]) {
 on("again", "click", () => page.open({ seed: page.scene.seed + 1 }));
 on("trace", "click", () => server.ask("trace"));
 on("step", "input", showStep);
-on("donor", "click", () => server.ask("donor", { index: Math.max(0, Math.floor(+$("donor-index").value) || 0) }));
+const showDonor = () => server.ask("donor", { index: Math.max(0, Math.floor(+$("donor-index").value) || 0) });
+on("donor", "click", showDonor);
+on("donor-index", "change", showDonor);
 for (const name of ["undo", "redo", "reset"]) on(name, "click", () => page.edit(name, {}));
 on("remove", "click", () => page.toggleRemoved(page.chosen));
 on("swap", "change", () => { if ($("swap").value !== "") page.edit("swap", { slot: page.chosen, other: +$("swap").value }); });
-on("save-png", "click", savePng);
-on("save-json", "click", saveJson);
+on("save-png", "click", () => keep.savePng(page, ["picture", "stage", "segmentation", "error"].map($)));
+on("save-json", "click", () => keep.saveJson(page));
 on("copy-link", "click", async () => {
   const hash = link.written(page.scene, page.frame, page.chosen);
   if (!hash) { say("A link cannot hold your own picture."); return; }
@@ -336,21 +352,5 @@ for (const name of ["picture", "segmentation", "error"]) {
   on(name, "pointerleave", () => page.hover(null));
   on(name, "click", () => { if (page.hovered !== null) page.choose(page.hovered); });
 }
-on("compare", "click", () => {
-  const isShown = $("second").hidden;
-  $("compare").setAttribute("aria-pressed", String(isShown));
-  $("second").hidden = !isShown;
-  if (!isShown) { $("second").removeAttribute("src"); return; }
-  const same = page.models.filter((one) => one.size === page.models.find((own) => own.name === page.scene.model).size);
-  const other = same.find((one) => one.name !== page.scene.model) ?? same[0];
-  const hash = new URLSearchParams({ m: other.name, d: page.scene.data, i: page.scene.index, s: page.scene.seed + (other.name === page.scene.model ? 1 : 0) });
-  $("second").src = `?second#${hash}`;
-  $("second").scrollIntoView({ behavior: "smooth" });
-});
-// The second pane follows the scene of the first, if its model can look at it.
-if (isSecond) window.addEventListener("message", (event) => {
-  const { scene } = event.data ?? {};
-  if (event.origin !== location.origin || !scene || !page.scene || scene.upload) return;
-  const own = page.models.find((one) => one.name === page.scene.model);
-  if (own.data.includes(scene.data)) page.open({ data: scene.data, index: scene.index });
-});
+on("compare", "click", () => compare.toggle(page, { button: $("compare"), frame: $("second"), panes: $("panes") }));
+if (isSecond) compare.follow(page, server);

@@ -23,7 +23,7 @@ const dot = ([r, g, b]) => {
 export function showTitle(element, page) {
   const k = page.chosen;
   if (k === null) element.replaceChildren("No slot chosen");
-  else element.replaceChildren(dot(page.color(k)), `Slot ${k + 1}`);
+  else element.replaceChildren(dot(page.color(k)), `Slot ${k + 1}${k === page.background ? ", the background" : ""}`);
 }
 
 // Cards are made once for a scene, then only painted.
@@ -39,8 +39,9 @@ export function paintCards(list, page) {
   [...list.querySelectorAll(".card")].forEach((card, k) => {
     const [first, second] = card.querySelectorAll("canvas");
     const [area, explained] = card.querySelectorAll("small");
-    paint.mask(first, page.masks.subarray(k * size * size, (k + 1) * size * size), size);
-    paint.picture(second, page.looks[k], size);
+    const mask = page.masks.subarray(k * size * size, (k + 1) * size * size);
+    paint.mask(first, mask, size);
+    paint.cutOut(second, page.looks[k], mask, size);
     const isRemoved = frame.removed.includes(k);
     card.classList.toggle("empty", frame.empty[k] && !isRemoved);
     card.classList.toggle("removed", isRemoved);
@@ -56,28 +57,52 @@ const words = { x: "x", y: "y", z: "depth", color_0: "red", color_1: "green", co
 export function showSliders(element, rows, page) {
   element.replaceChildren(...rows.map((row) => {
     const name = row.label ? words[row.label] ?? row.label.replace("_", " ") : `number ${row.dim}`;
-    const low = Math.min(row.low, row.value), high = Math.max(row.high, row.value);
+    const low = Math.min(row.low, row.value, row.inferred), high = Math.max(row.high, row.value, row.inferred);
     const output = make("output", {}, row.value.toFixed(2));
     let stroke = null;
     const range = make("input", {
       type: "range", min: low, max: high, step: (high - low) / 200 || 1, value: row.value,
-      "aria-label": `${name}, number ${row.dim} of the slot`,
+      "aria-label": `${name}, number ${row.dim} of the slot`, title: "Twice: back to what was inferred",
       onpointerdown: () => { stroke = page.newStroke(); },
       onkeydown: () => { stroke ??= page.newStroke(); },
       onkeyup: () => { stroke = null; },
       onchange: () => { stroke = null; },
+      ondblclick: () => page.setNumber(row.dim, row.inferred, null),
       oninput: () => {
         output.textContent = (+range.value).toFixed(2);
         page.setNumber(row.dim, +range.value, stroke);
       },
     });
-    range.dataset.dim = row.dim;
+    Object.assign(range.dataset, { dim: row.dim, inferred: row.inferred });
     const label = make("span", { className: "name", title: `activeness ${row.activeness.toExponential(1)}` }, name);
-    if (row.label) label.append(make("small", {}, ` #${row.dim}`));
+    if (row.label) label.append(make("small", {}, ` z${row.dim}`));
     return make("div", { className: "slider" }, label, range, output,
-      make("button", { title: "Play from one end to the other", "aria-label": `Play ${name}`, onclick: () => page.play(row.dim) }, "▶"),
-      make("button", { title: "Save the animation", "aria-label": `Save ${name} as GIF`, onclick: () => page.saveGif(row.dim) }, "GIF"));
+      make("button", { title: "Play from one end to the other", "aria-label": `Play ${name}`, "aria-pressed": "false", onclick: () => page.play(row.dim) }, "▶"),
+      make("button", { title: "Save the animation as GIF", "aria-label": `Save ${name} as GIF`, onclick: () => page.saveGif(row.dim) }, "GIF"));
   }));
+}
+
+// The numbers of a slot change by drags, too.
+export function updateSliders(element, values) {
+  for (const range of element.querySelectorAll("input")) {
+    const value = values ? values[range.dataset.dim] : +range.dataset.inferred;
+    if (Math.abs(+range.value - value) < 1.01 * range.step) continue;
+    range.min = Math.min(range.min, value);
+    range.max = Math.max(range.max, value);
+    range.value = value;
+    range.nextElementSibling.textContent = value.toFixed(2);
+  }
+}
+
+// While a traversal plays, its slider goes with it. `share` is the place in the range; null: nothing plays.
+export function followPlaying(element, dim, share) {
+  for (const range of element.querySelectorAll("input")) {
+    const isPlaying = share !== null && +range.dataset.dim === dim;
+    const button = range.parentElement.querySelector("[aria-pressed]");
+    button.setAttribute("aria-pressed", String(isPlaying));
+    button.textContent = isPlaying ? "■" : "▶";
+    if (isPlaying) range.value = +range.min + share * (range.max - range.min);
+  }
 }
 
 export function showStep(element, step, page) {
@@ -89,8 +114,9 @@ export function showStep(element, step, page) {
     figures.push(make("figure", {}, canvas, make("figcaption", {}, title)));
   };
   const owner = paint.owners(step.masks, page.count, size);
+  const shared = paint.sharedBackground(owner, step.masks, step.result, size, page.common);
   add("result", (canvas) => paint.picture(canvas, step.result, size));
-  add("slots", (canvas) => paint.segmentation(canvas, owner, step.masks, size, page.palette, null));
+  add("slots", (canvas) => paint.segmentation(canvas, owner, step.masks, size, (k) => page.color(k), { shared }));
   for (let k = 0; k < page.count; k += 1) {
     const side = step.attention ? step.attention.shape[1] : size;
     const data = step.attention ? step.attention.data : step.masks;
@@ -106,7 +132,7 @@ export function showDonor(list, head, arrays, page) {
   list.replaceChildren(...Array.from({ length: count }, (_, k) => {
     const canvas = make("canvas", { "aria-hidden": "true" });
     const looks = arrays.looks.data.subarray(3 * k * pixels, 3 * (k + 1) * pixels);
-    paint.picture(canvas, looks, size, (at) => arrays.masks.data[k * pixels + at] / 255);
+    paint.cutOut(canvas, looks, arrays.masks.data.subarray(k * pixels, (k + 1) * pixels), size);
     const button = make("button", { className: "card", "aria-label": `Copy slot ${k + 1} of scene ${head.index}`, onclick: () => page.copy(k) },
       canvas, `Slot ${k + 1}`);
     button.classList.toggle("empty", head.empty[k]);
@@ -116,13 +142,21 @@ export function showDonor(list, head, arrays, page) {
 
 export function addTry(list, page, scene, error) {
   const canvas = make("canvas", { "aria-hidden": "true" });
-  paint.segmentation(canvas, page.owner, page.masks, page.size, page.palette, null);
+  paint.segmentation(canvas, page.owner, page.masks, page.size, (k) => page.color(k), { shared: page.shared });
   const request = { slots: scene.slots, steps: scene.steps, seed: scene.seed };
   const known = [...list.children].find((item) => item.dataset.key === JSON.stringify(request));
   if (known) return;
+  const steps = scene.steps ?? page.about.usual_steps;
+  const said = `K ${scene.slots}${steps === null ? "" : `, I ${steps}`}`;
   const item = make("li", {}, make("button", {
-    className: "card", "aria-label": `Seed ${scene.seed}, K ${scene.slots}, error ${error}`, onclick: () => page.open(request),
-  }, canvas, make("small", {}, `seed ${scene.seed}, K ${scene.slots}`), make("small", {}, `error ${error}`)));
+    className: "card", "aria-label": `Seed ${scene.seed}, ${said}, error ${error}`, onclick: () => page.open(request),
+  }, canvas, make("small", {}, `seed ${scene.seed}`), make("small", {}, said), make("small", {}, `error ${error}`)));
   item.dataset.key = JSON.stringify(request);
   list.append(item);
+}
+
+// Of the inferences so far, the one that is shown.
+export function markTry(list, scene) {
+  const key = JSON.stringify({ slots: scene.slots, steps: scene.steps, seed: scene.seed });
+  for (const item of list.children) item.firstChild.setAttribute("aria-pressed", String(item.dataset.key === key));
 }

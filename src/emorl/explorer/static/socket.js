@@ -1,20 +1,24 @@
 // The socket: requests as JSON, replies with pictures in them. It comes back by itself when the server does.
 
+const PATIENCE = 4000; // milliseconds without any answer before the page says that it waits
+
 export class Server {
-  constructor({ reply, open, gone }) {
-    Object.assign(this, { reply, open, gone, waiting: 0 });
+  constructor({ reply, open, gone, slow }) {
+    Object.assign(this, { reply, open, gone, slow, waiting: 0 });
     this.connect();
   }
 
   connect() {
     this.socket = new WebSocket(`ws://${location.host}/socket`);
     this.socket.binaryType = "arraybuffer";
-    this.socket.onopen = () => { this.waiting = 0; this.open(); };
+    this.socket.onopen = () => this.open();
     this.socket.onmessage = (event) => {
+      this.rest();
       const { head, arrays } = read(event.data);
       this.reply(head, arrays);
     };
     this.socket.onclose = (event) => {
+      this.rest();
       this.gone(event.code);
       setTimeout(() => this.connect(), 1000);
     };
@@ -22,12 +26,20 @@ export class Server {
 
   get isOpen() { return this.socket.readyState === WebSocket.OPEN; }
 
-  ask(kind, fields = {}) {
-    if (this.isOpen) this.socket.send(JSON.stringify({ kind, ...fields }));
+  ask(kind, fields = {}) { this.send(JSON.stringify({ kind, ...fields })); }
+
+  sendPicture(bytes) { this.send(bytes); }
+
+  send(content) {
+    if (!this.isOpen) return;
+    this.socket.send(content);
+    this.waiting ||= setTimeout(() => this.slow(true), PATIENCE);
   }
 
-  sendPicture(bytes) {
-    if (this.isOpen) this.socket.send(bytes);
+  rest() {
+    clearTimeout(this.waiting);
+    this.waiting = 0;
+    this.slow(false);
   }
 }
 

@@ -1,20 +1,28 @@
-// Editing on the canvas: drag to move, wheel to resize, the handle to turn, and the keys for all of it.
+// Editing on the canvas: drag to move, wheel, pinch or the square handle to resize, the round one to turn, and the keys
+// for all of it.
 
 const QUIET = 700; // milliseconds between turns of the wheel or keys that are undone together
+const LEAST_DRAG = 0.015; // of the image: a hand is never quite still, and a click is not a drag
 
 export class Stage {
   constructor({ canvas, handles, page }) {
-    Object.assign(this, { canvas, handles, page, drag: null, gesture: null });
+    Object.assign(this, { canvas, handles, page, drag: null, pulled: null, pinch: null, gesture: null, fingers: new Map() });
     canvas.addEventListener("pointerdown", (event) => this.press(event));
     canvas.addEventListener("pointermove", (event) => this.pointerMoved(event));
-    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, () => this.release());
+    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => this.release(event));
     canvas.addEventListener("pointerleave", () => page.hover(null));
     canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     canvas.addEventListener("keydown", (event) => this.key(event));
-    const turn = handles.querySelector("#turn");
-    turn.addEventListener("pointerdown", (event) => this.pressTurn(event, turn));
-    turn.addEventListener("pointermove", (event) => this.turnMoved(event));
-    turn.addEventListener("pointerup", () => this.release());
+    // A finger on an object moves it; elsewhere it scrolls the page.
+    canvas.addEventListener("touchstart", (event) => {
+      if (event.touches.length > 1 || this.objectAt(this.where(event.touches[0])) !== null) event.preventDefault();
+    }, { passive: false });
+    for (const name of ["turn", "resize"]) {
+      const handle = handles.querySelector(`#${name}`);
+      handle.addEventListener("pointerdown", (event) => this.pull(event, handle));
+      handle.addEventListener("pointermove", (event) => this.pullMoved(event));
+      for (const end of ["pointerup", "pointercancel"]) handle.addEventListener(end, (event) => this.release(event));
+    }
   }
 
   // Where an event is, in units of the image, which reaches from -1 to 1.
@@ -23,54 +31,101 @@ export class Stage {
     return { right: (2 * (event.clientX - box.left)) / box.width - 1, down: (2 * (event.clientY - box.top)) / box.height - 1 };
   }
 
-  slotAt({ right, down }) {
+  pixelAt({ right, down }) {
     const size = this.page.size;
     const at = (value) => Math.min(size - 1, Math.max(0, Math.floor(((value + 1) / 2) * size)));
-    return this.page.owner ? this.page.owner[at(down) * size + at(right)] : null;
+    return at(down) * size + at(right);
+  }
+
+  slotAt(where) { return this.page.owner ? this.page.owner[this.pixelAt(where)] : null; }
+
+  // The slot there that can be moved; null where there is only background, or a slot that shows nothing.
+  objectAt(where) {
+    const slot = this.slotAt(where);
+    return slot === null || slot === this.page.background || this.page.shared[this.pixelAt(where)] || !this.page.places[slot] ? null : slot;
   }
 
   press(event) {
     const from = this.where(event);
     const slot = this.slotAt(from);
-    if (slot === null) return;
+    if (slot === null || event.button > 0) return;
+    this.fingers.set(event.pointerId, from);
+    if (this.fingers.size === 2) { this.startPinch(); return; }
+    this.page.choose(slot);
+    if (this.objectAt(from) === null) return;
     this.canvas.setPointerCapture(event.pointerId);
     this.canvas.classList.add("dragging");
-    this.page.choose(slot);
     this.drag = { slot, from, stroke: this.page.newStroke(), moved: false };
   }
 
   pointerMoved(event) {
     const here = this.where(event);
-    if (!this.drag) { this.page.hover(this.slotAt(here)); return; }
+    if (this.fingers.has(event.pointerId)) this.fingers.set(event.pointerId, here);
+    if (this.pinch) { this.pinchMoved(); return; }
+    if (!this.drag) {
+      this.page.hover(this.slotAt(here));
+      this.canvas.classList.toggle("background", this.objectAt(here) === null);
+      return;
+    }
     const by = { right: here.right - this.drag.from.right, down: here.down - this.drag.from.down };
-    // A hand is never quite still: a click is not a drag.
-    if (!this.drag.moved && Math.hypot(by.right, by.down) < 0.015) return;
+    if (!this.drag.moved && Math.hypot(by.right, by.down) < LEAST_DRAG) return;
     this.drag.moved = true;
     this.page.move(this.drag.slot, { ...by, stroke: this.drag.stroke });
   }
 
-  release() {
-    this.drag = null;
-    this.turning = null;
+  release(event) {
+    this.fingers.delete(event.pointerId);
     this.canvas.classList.remove("dragging");
+    const wasBusy = this.drag?.moved || this.pulled || this.pinch;
+    this.drag = this.pulled = this.pinch = null;
+    if (wasBusy) this.page.drawStage();
   }
 
-  pressTurn(event, handle) {
+  get fingersApart() {
+    const [one, two] = [...this.fingers.values()];
+    return { length: Math.hypot(two.right - one.right, two.down - one.down), angle: Math.atan2(two.down - one.down, two.right - one.right) };
+  }
+
+  startPinch() {
+    const slot = this.drag?.slot ?? this.page.chosen;
+    this.drag = null;
+    if (slot !== null && this.page.places[slot]) this.pinch = { slot, start: this.fingersApart, stroke: this.page.newStroke() };
+  }
+
+  pinchMoved() {
+    if (this.fingers.size < 2) return;
+    const { slot, start, stroke } = this.pinch;
+    const now = this.fingersApart;
+    const turn = this.page.about.frame ? now.angle - start.angle : 0;
+    this.page.move(slot, { grow: Math.log(Math.max(0.02, now.length) / Math.max(0.02, start.length)), turn, stroke });
+  }
+
+  pull(event, handle) {
     const slot = this.page.chosen;
     const place = this.page.places[slot];
     if (!place) return;
+    event.preventDefault();
     handle.setPointerCapture(event.pointerId);
-    const here = this.where(event);
-    const angle = Math.atan2(here.down - place[0], here.right - place[1]);
-    this.turning = { slot, place, angle, stroke: this.page.newStroke() };
+    const from = this.polar(event, place);
+    this.pulled = { slot, place, isTurn: handle.id === "turn", from, now: from.angle, stroke: this.page.newStroke() };
   }
 
-  turnMoved(event) {
-    if (!this.turning) return;
-    const { slot, place, angle, stroke } = this.turning;
+  polar(event, place) {
     const here = this.where(event);
-    const now = Math.atan2(here.down - place[0], here.right - place[1]);
-    this.page.move(slot, { turn: now - angle, stroke });
+    const [down, right] = [here.down - place[0], here.right - place[1]];
+    return { angle: Math.atan2(down, right), length: Math.max(0.02, Math.hypot(down, right)) };
+  }
+
+  pullMoved(event) {
+    if (!this.pulled) return;
+    const { slot, place, isTurn, from, stroke } = this.pulled;
+    const now = this.polar(event, place);
+    this.pulled.now = now.angle;
+    // Past the far side the angle goes on, instead of jumping back by a whole turn.
+    const turn = now.angle - from.angle;
+    const last = this.pulled.turn ?? 0;
+    this.pulled.turn = turn + 2 * Math.PI * Math.round((last - turn) / (2 * Math.PI));
+    this.page.move(slot, isTurn ? { turn: this.pulled.turn, stroke } : { grow: Math.log(now.length / from.length), stroke });
   }
 
   // Turns of the wheel and presses of keys add up, as long as they follow each other.
@@ -84,10 +139,13 @@ export class Stage {
     this.page.move(slot, { ...this.gesture.total, stroke: this.gesture.stroke });
   }
 
+  // Over an object the wheel resizes it, also while it shrinks away from under the pointer; elsewhere the page scrolls.
   wheel(event) {
-    const slot = this.page.chosen;
-    if (slot === null || this.slotAt(this.where(event)) !== slot) return; // elsewhere the page scrolls
+    const isGoingOn = this.gesture && performance.now() - this.gesture.last < QUIET;
+    const slot = isGoingOn ? this.gesture.slot : this.objectAt(this.where(event));
+    if (slot === null || event.ctrlKey) return;
     event.preventDefault();
+    this.page.choose(slot);
     this.add(slot, { grow: Math.max(-0.15, Math.min(0.15, -event.deltaY / 800)) });
   }
 
@@ -106,21 +164,21 @@ export class Stage {
     event.preventDefault();
   }
 
-  draw(place, hasFrame) {
-    const [ring, arm, turn] = ["#ring", "#arm", "#turn"].map((name) => this.handles.querySelector(name));
+  draw(place) {
+    const [ring, arm, turn, resize] = ["#ring", "#arm", "#turn", "#resize"].map((name) => this.handles.querySelector(name));
     this.handles.style.display = place ? "" : "none";
     if (!place) return;
-    const [down, right, size, angle] = place;
+    const [down, right, size, canTurn] = place;
     const radius = Math.min(1.2, Math.max(0.09, 1.55 * size));
-    for (const [name, value] of [["cx", right], ["cy", down], ["r", radius]]) ring.setAttribute(name, value);
-    for (const one of [arm, turn]) one.style.display = hasFrame && angle !== null ? "" : "none";
-    if (angle === null) return;
-    const up = -angle - Math.PI / 2;
+    const inside = (value) => Math.max(-0.94, Math.min(0.94, value));
+    const set = (element, values) => Object.entries(values).forEach(([name, value]) => element.setAttribute(name, value));
+    set(ring, { cx: right, cy: down, r: radius });
+    set(resize, { x: inside(right + radius * Math.SQRT1_2) - 0.035, y: inside(down + radius * Math.SQRT1_2) - 0.035 });
+    for (const one of [arm, turn]) one.style.display = canTurn ? "" : "none";
+    const up = this.pulled?.isTurn ? this.pulled.now : -Math.PI / 2; // it rests on top, and goes with the pointer
     const reach = radius + 0.09;
-    const end = [right + reach * Math.cos(up), down + reach * Math.sin(up)].map((value) => Math.max(-0.95, Math.min(0.95, value)));
-    const values = { x1: right + radius * Math.cos(up), y1: down + radius * Math.sin(up), x2: end[0], y2: end[1] };
-    for (const [name, value] of Object.entries(values)) arm.setAttribute(name, value);
-    turn.setAttribute("cx", end[0]);
-    turn.setAttribute("cy", end[1]);
+    const [x, y] = [inside(right + reach * Math.cos(up)), inside(down + reach * Math.sin(up))];
+    set(arm, { x1: right + radius * Math.cos(up), y1: down + radius * Math.sin(up), x2: x, y2: y });
+    set(turn, { cx: x, cy: y });
   }
 }
