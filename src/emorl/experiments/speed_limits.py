@@ -26,7 +26,7 @@ def kernel_speeds(conv: nn.Conv2d, *, count: int, size: int, repeats: int) -> di
     weight, options = conv.weight.detach(), (conv.stride, conv.padding, conv.dilation, False, (0, 0), 1)
 
     def forward() -> torch.Tensor:
-        return F.conv2d(x, weight, padding=conv.padding)  # type: ignore[arg-type]
+        return F.conv2d(x, weight, padding=conv.padding)
 
     gradient = torch.randn_like(forward())
 
@@ -57,7 +57,7 @@ class Shares(TorchDispatchMode):
     """Adds up the processor's time of operations, by their names."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seconds: dict[str, float] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -252,7 +252,7 @@ class SpatialBroadcastDecoder(SlotDecoder):
             where = {"stride": first.stride, "padding": first.padding, "output_padding": first.output_padding}
             return F.conv_transpose2d(features, kernel, first.bias, **where)  # type: ignore[arg-type]
         kernel = torch.einsum("cdij,df->cfij", first.weight, weights)
-        return F.conv2d(features, kernel, first.bias, padding=first.padding)  # type: ignore[arg-type]
+        return F.conv2d(features, kernel, first.bias, padding=first.padding)
 
     def response(self, first: nn.ConvTranspose2d) -> Tensor:
         """What the transposed convolution makes of a constant channel. Returns (D, C, h, w)."""
