@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -62,6 +64,21 @@ def test_passes_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert turns == [1, 2] * 3
     assert seen[-1] == (6, 6)
     assert [len(cost.seconds) for cost in found.values()] == [2, 2]  # the first round warms up
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="as Linux counts")
+def test_memory_that_the_system_hands_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(self: Pass, model: Model, x: Tensor) -> None:
+        with mmap.mmap(-1, 2**24) as block:  # 4096 pages
+            block.write(bytes(2**24))
+
+    monkeypatch.setattr(Pass, "run", run)
+    cost = costs({"": Pass(Hog, 2)}, repeats=3)[""]
+    assert len(cost.faults) == len(cost.system) == 3
+    assert min(cost.faults) > 2000  # of each of two images
+    assert all(
+        0 <= system <= seconds + 0.02 for system, seconds in zip(cost.system, cost.seconds, strict=True)
+    )
 
 
 def test_memory_is_what_a_pass_takes_at_its_height() -> None:

@@ -18,6 +18,8 @@ import torch
 from card_formats import CARD, IMAGE, edited
 from corpus import Format, Make
 
+from emorl.experiments.results import Result, Row
+from emorl.experiments.tables import provenance, summary
 from emorl.models import build
 from emorl.runs.card import header_of
 from emorl.runs.checkpoint import load_checkpoint, shape_of_model
@@ -25,6 +27,7 @@ from emorl.runs.config import RunConfig
 from emorl.runs.directory import (
     CHECKPOINT,
     CONFIG,
+    ENVIRONMENT,
     HISTORY,
     METRICS_FILE,
     MODEL,
@@ -59,7 +62,7 @@ def file_of(name: str, change: Callable[[bytes], bytes] = lambda content: conten
     def make(folder: Path) -> Path:
         directory = folder / "run"
         directory.mkdir()
-        for own in (CONFIG, WEIGHTS, CHECKPOINT, METRICS_FILE, HISTORY, SCORES):
+        for own in (CONFIG, WEIGHTS, CHECKPOINT, METRICS_FILE, HISTORY, SCORES, ENVIRONMENT):
             (directory / own).write_bytes(change(good()[own]) if own == name else good()[own])
         return directory / name
 
@@ -182,6 +185,46 @@ def read_events(path: Path) -> None:
     assert all("event" in record for record in read_history(path.parent))
 
 
+def read_environment(path: Path) -> None:
+    assert isinstance(Run.open(path.parent).environment, dict)
+
+
+def make_result(folder: Path) -> Path:
+    """What `emorl reproduce` writes."""
+    rows = [Row("a, b", {"ari": 0.5, "mse": 1e-3}, seed=1, config={"model": {}}), Row("c", {"ari": 1})]
+    Result("table-1", rows, {"commit": "abc", "cpu": "x"}).write(folder / "table-1.json")
+    return folder / "table-1.json"
+
+
+def read_result(path: Path) -> None:
+    result = Result.read(path)
+    assert provenance(result)
+    assert all(isinstance(result.has_provenance(row), bool) for row in result.rows)
+    assert all(isinstance(entry["label"], str) for entry in summary(result.rows, ()))
+
+
+def result_with(change: Callable[[bytes], bytes]) -> Make:
+    def make(folder: Path) -> Path:
+        path = make_result(folder)
+        path.write_bytes(change(path.read_bytes()))
+        return path
+
+    return make
+
+
+RESULTS: dict[str, Callable[[bytes], bytes]] = {
+    "no rows": edited(lambda result: result.pop("rows")),
+    "rows are numbers": edited(lambda result: result.update(rows=[1, 2])),
+    "rows are text": edited(lambda result: result.update(rows="rows")),
+    "label is a list": edited(lambda result: result["rows"][0].update(label=[])),
+    "values are a list": edited(lambda result: result["rows"][0].update(values=[1])),
+    "stamp is a number": edited(lambda result: result.update(stamp=3)),
+    "config of another": edited(lambda result: result["rows"][0].update(config="x")),
+    "configs are a list": edited(lambda result: result.update(configs=[])),
+    "something more": edited(lambda result: result.update(more=1)),
+}
+
+
 def read_scores(path: Path) -> None:
     assert isinstance(Run.open(path.parent).scores, dict)
 
@@ -241,5 +284,9 @@ RUN_FORMATS: dict[str, Format] = {
     "card": CARD,
     "saved": Format(
         make_saved, read_saved, {what: partial(make_saved, change=change) for what, change in HEADERS.items()}
+    ),
+    "environment": form(ENVIRONMENT, read_environment, {"list": lambda content: b"[]"}),
+    "result": Format(
+        make_result, read_result, {what: result_with(change) for what, change in RESULTS.items()}
     ),
 }

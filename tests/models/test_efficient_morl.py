@@ -23,6 +23,7 @@ from emorl.models.efficient_morl import (
     refinement_weights,
 )
 from emorl.models.parts import DecoderConfig, EncoderConfig
+from emorl.nn import decoder
 from emorl.nn.decoder import SpatialBroadcastDecoder
 from emorl.nn.position import PositionProjection
 from emorl.nn.recurrent import DualGRU
@@ -103,6 +104,17 @@ def test_every_variant_equals_reference_mode(changes: dict[str, Any]) -> None:
         for _ in range(3):
             model.geco.update(torch.tensor(1e6), torch.tensor(0.1))
     assert_equals_reference_mode(model, num_slots=4, num_steps=2)
+
+
+def test_images_one_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = EfficientMORL(varied(SMALL, decoder={"layout": "broadcast"})).double()
+    monkeypatch.setattr(decoder, "LAYER", 1)  # of which one image has more
+    calls: list[int] = []
+    model.decoder.register_forward_pre_hook(lambda _, given: calls.append(len(given[0])))
+    assert_equals_reference_mode(model, num_steps=2)
+    assert calls == [1] * 6
+    model.infer(images(), num_steps=0)
+    assert calls == [1] * 8
 
 
 @pytest.mark.parametrize("L", [0, 2])

@@ -158,7 +158,8 @@ def test_value_and_gradient_is_plain_autograd(at_once: int | None) -> None:
     assert not hidden.requires_grad
 
 
-def test_a_gradient_that_is_not_needed_is_not_computed() -> None:
+@pytest.mark.parametrize("at_once", [None, 3])
+def test_a_gradient_that_is_not_needed_is_not_computed(at_once: int | None) -> None:
     z = torch.randn(4, 3, dtype=F64, requires_grad=True)
     grad_modes = []
 
@@ -166,8 +167,8 @@ def test_a_gradient_that_is_not_needed_is_not_computed() -> None:
         grad_modes.append(torch.is_grad_enabled())
         return z.square().sum(dim=1), 2 * z
 
-    total, values, doubled = value_and_gradient(f, z, needed=False)
-    assert grad_modes == [False]
+    total, values, doubled = value_and_gradient(f, z, needed=False, images_at_once=at_once)
+    assert grad_modes == [False] * (1 if at_once is None else 2)
     torch.testing.assert_close(total, z.square().sum().detach())
     torch.testing.assert_close(values, z.square().sum(dim=1).detach())
     torch.testing.assert_close(doubled, 2 * z.detach())
@@ -181,3 +182,12 @@ def test_frozen_parameters_get_no_gradient() -> None:
     total.backward()
     torch.testing.assert_close(trained.grad, (z * frozen).sum(dim=0).detach())
     assert frozen.grad is None
+
+
+def test_large_layers_are_computed_for_a_few_images_at_a_time() -> None:
+    large = SpatialBroadcastDecoder("broadcast", image_size=96, slot_size=4)
+    small = SpatialBroadcastDecoder("small", image_size=35, slot_size=4)
+    assert large.images_at_once(torch.zeros(5, 7, 4)) == 1  # 20 MB a layer
+    assert small.images_at_once(torch.zeros(50, 4, 4)) == 38
+    assert large.images_at_once(torch.zeros(5, 1000, 4)) == 1
+    assert large.images_at_once(torch.zeros(5, 7, 4, device="meta")) is None

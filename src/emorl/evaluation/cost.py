@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,6 +59,10 @@ class Cost:
 
     seconds: list[float]  # each repetition's
     flops: float  # floating point operations
+    system: list[float] = field(
+        default_factory=list
+    )  # seconds of those that went into the system, mostly for memory
+    faults: list[float] = field(default_factory=list)  # pages of memory that the system had to hand out
 
     @property
     def quartiles(self) -> tuple[float, float, float]:
@@ -91,9 +95,13 @@ def costs(
                     one.run(model, x)
                 found[key] = Cost([], counter.total / one.batch_size)
             else:
+                system, faults = memory_handed_out()
                 started = now(one.device)
                 one.run(model, x)
                 found[key].seconds.append((now(one.device) - started) / one.batch_size)
+                later_system, later_faults = memory_handed_out()
+                found[key].system.append((later_system - system) / one.batch_size)
+                found[key].faults.append((later_faults - faults) / one.batch_size)
             progress(repeat * len(passes) + done, (repeats + 1) * len(passes))
     return found
 
@@ -104,6 +112,16 @@ def now(device: str) -> float:
         return time.process_time()
     torch.get_device_module(device).synchronize()
     return time.perf_counter()
+
+
+def memory_handed_out() -> tuple[float, int]:
+    """Seconds that this process has spent in the system, and pages of memory that it was given; 0 where not counted."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0.0, 0
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_stime, used.ru_minflt
 
 
 class FlopCounter(TorchDispatchMode):

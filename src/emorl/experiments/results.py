@@ -59,9 +59,28 @@ class Result:
                 Row(**(row | {"config": configs[row["config"]] if row.get("config") else None}))
                 for row in values.pop("rows")
             ]
-            return Result(rows=rows, **values)
+            result = Result(rows=rows, **values)
+            result.check()
+            return result
         except (KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"{path} is not a result of `emorl reproduce` ({error}).") from None
+            reason = " ".join(str(error).split())
+            raise UserError(f"{path} is not a result of `emorl reproduce` ({reason}).") from None
+
+    def check(self) -> None:
+        """Raises TypeError if something is not of the type it should be: a file may hold anything."""
+        for what in ("experiment", "scale", "outdated"):
+            if not isinstance(getattr(self, what), str):
+                raise TypeError(f"{what} is no text")
+        for what in ("stamp", "settings"):
+            if not isinstance(getattr(self, what), Mapping):
+                raise TypeError(f"{what} is no object")
+        for row in self.rows:
+            if not isinstance(row.label, str) or not isinstance(row.values, Mapping):
+                raise TypeError("a row lacks a label or values")
+            if not isinstance(row.stamp, Mapping | None) or not isinstance(row.config, Mapping | None):
+                raise TypeError(f"the stamp or the config of {row.label!r} is no object")
+            if row.steps is not None and type(row.steps) is not int:
+                raise TypeError(f"the steps of {row.label!r} are no whole number")
 
     def write(self, path: Path) -> None:
         """Writes it as JSON; what a row does not have is left out."""

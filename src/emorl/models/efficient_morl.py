@@ -222,7 +222,7 @@ class EfficientMORL(Model):
             z,
             parameters,
             needed=is_training or not is_last,
-            images_at_once=self.decoder.images_at_once,
+            images_at_once=self.decoder.images_at_once(z),
         )
         return total, *rest
 

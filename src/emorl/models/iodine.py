@@ -137,7 +137,7 @@ class IODINE(Model):
             return self.explain(x[images], z, needs_gradient=needed)
 
         return value_and_gradient(  # type: ignore[return-value]
-            f, z, parameters, needed=needed, images_at_once=self.decoder.images_at_once
+            f, z, parameters, needed=needed, images_at_once=self.decoder.images_at_once(z)
         )
 
     def explain(self, x: Tensor, z: Tensor, *, needs_gradient: bool) -> tuple[Tensor, Tensor, Tensor]:

@@ -30,14 +30,25 @@ def value_and_gradient(
     The sum is differentiable with respect to `z` and those of `parameters` that are trained, at no further cost; the
     rest is detached. A sum and not a mean: the decomposition of an image must not depend on its neighbours in the
     batch. Where the gradient is not `needed`, none is computed. `images_at_once` is how many images `f` is given at a
-    time, by default all: a few may stay in the processor's cache.
+    time, by default all: a few take less memory, and may stay in the processor's cache.
     """
+    step = images_at_once or max(1, len(z))
     if not needed:
         with torch.no_grad():
-            values, *others = f(z, slice(None))
+            values, *others = joined([f(z[images], images) for images in slices(len(z), step)])
         return values.sum(), values, *others
     trained = [parameter for parameter in parameters if parameter.requires_grad]
-    return KnownGradient.apply(f, images_at_once or max(1, len(z)), z, *trained)  # type: ignore[no-any-return, no-untyped-call]
+    return KnownGradient.apply(f, step, z, *trained)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def slices(count: int, step: int) -> list[slice]:
+    """Which images are computed together: at most `step` at a time; one slice, of none, if there are none."""
+    return [slice(start, start + step) for start in range(0, max(1, count), step)]
+
+
+def joined(parts: list[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """The results for some images after one another, made one for all of them."""
+    return parts[0] if len(parts) == 1 else tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True))
 
 
 class KnownGradient(torch.autograd.Function):
@@ -49,8 +60,7 @@ class KnownGradient(torch.autograd.Function):
         sums: list[Tensor] = []  # of the parameters' gradients
         of_z: list[Tensor] = []
         results: list[tuple[Tensor, ...]] = []
-        for start in range(0, len(z), step):
-            images = slice(start, start + step)
+        for images in slices(len(z), step):
             with torch.enable_grad():
                 leaf = z[images].detach().requires_grad_()
                 result = f(leaf, images)
@@ -59,7 +69,7 @@ class KnownGradient(torch.autograd.Function):
             results.append(tuple(tensor.detach() for tensor in result))
             pairs = zip(sums, of_parameters, strict=True)
             sums = [total.add_(one) for total, one in pairs] if sums else of_parameters
-        whole = tuple(torch.cat(parts) for parts in zip(*results, strict=True))
+        whole = joined(results)
         ctx.save_for_backward(torch.cat(of_z), *sums)
         ctx.mark_non_differentiable(*whole)
         return whole[0].sum(), *whole

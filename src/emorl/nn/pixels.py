@@ -24,12 +24,11 @@ SLOW = 2  # waves over the whole image, for what does not move with an object: b
 DEPTH = 2  # hidden layers
 # Without a gradient, pixels are painted in parts with so many numbers per layer: memory does not grow with the picture.
 BLOCK = 2**20
+IMAGES = 4  # to differentiate at a time: what they need stays in the cache of a CPU core
 
 
 class PixelDecoder(SlotDecoder):
     """An MLP from a place in a slot's frame to a colour and a mask logit."""
-
-    images_at_once = 4  # what they need stays in the cache of a CPU core
 
     def __init__(self, *, image_size: int, slot_size: int, channels: int | None = None) -> None:
         super().__init__()
@@ -52,6 +51,10 @@ class PixelDecoder(SlotDecoder):
     def paints_anywhere(self) -> bool:
         """True: `render` takes coordinates."""
         return True
+
+    def images_at_once(self, z: Tensor) -> int | None:
+        """As SlotDecoder has it."""
+        return IMAGES if z.device.type == "cpu" else None
 
     def render(self, z: Tensor, coordinates: Tensor | None = None) -> Tensor:
         """Paints `z` (B, K, D) at `coordinates` (h, w, 2), at every pixel of an image by default. (B, K, 4, h, w)."""

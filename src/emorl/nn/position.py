@@ -34,6 +34,12 @@ class PositionProjection(nn.Module):
         features: Tensor = self.project(position_features(H, W, self.frequencies, like=self.project.weight))
         return features.permute(2, 0, 1).unsqueeze(0)
 
+    def factors(self, H: int, W: int) -> tuple[Tensor, Tensor]:
+        """Fixed features (1, F, H, W) and weights (C, F) whose product is `forward`; the last feature is constant."""
+        features = position_features(H, W, self.frequencies, like=self.project.weight)
+        features = torch.cat([features, features.new_ones(H, W, 1)], dim=-1).permute(2, 0, 1).unsqueeze(0)
+        return features, torch.cat([self.project.weight, self.project.bias.unsqueeze(1)], dim=1)
+
 
 class Coordinates(nn.Module):
     """Two channels from -1 to 1 beside `channels` empty ones, where a slot is put: MONet's way, without weights."""
@@ -47,6 +53,11 @@ class Coordinates(nn.Module):
     def forward(self, H: int, W: int) -> Tensor:
         """Returns (1, C + 2, H, W)."""
         return torch.cat([self.empty.expand(1, -1, H, W), coordinate_grid(H, W, like=self.empty)], dim=1)
+
+    def factors(self, H: int, W: int) -> tuple[Tensor, Tensor]:
+        """Features (1, 2, H, W) and weights (C + 2, 2) whose product is `forward`."""
+        own = torch.eye(2, device=self.empty.device, dtype=self.empty.dtype)
+        return coordinate_grid(H, W, like=self.empty), torch.cat([own.new_zeros(self.empty.shape[1], 2), own])
 
 
 def coordinate_grid(H: int, W: int, like: Tensor) -> Tensor:

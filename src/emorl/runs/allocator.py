@@ -1,7 +1,9 @@
 """keep_freed_memory(): memory that a pass has freed stays with the process, for the next pass.
 
-By default glibc gives large blocks back to the system as soon as they are free, and each pass then takes all of its
-memory anew, page by page: hundreds of thousands of page faults, which can take longer than the arithmetic.
+By default glibc gives large blocks back to the system as soon as they are free (those above 32 MiB always), and each
+pass then takes all of its memory anew, page by page: hundreds of thousands of page faults, which can take longer than
+the arithmetic. What a fault costs depends on the machine and its neighbours: in a virtual machine, whose free memory
+goes back to its host, it was seen to change by a factor of three within a minute.
 """
 
 from __future__ import annotations
@@ -28,6 +30,11 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
     if mallopt is not None and not _is_kept:
         _is_kept = bool(mallopt(TRIM_THRESHOLD, NEVER)) and bool(mallopt(MMAP_THRESHOLD, LARGEST))
+    return _is_kept
+
+
+def is_memory_kept() -> bool:
+    """Whether this process was asked to keep freed memory, and does."""
     return _is_kept
 
 
