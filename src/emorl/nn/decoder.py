@@ -165,6 +165,10 @@ class SlotDecoder(nn.Module, ABC):
     def initialise(self) -> None:
         """What is left to set after the model's own initialisation: nothing, here."""
 
+    def paint_at_once(self) -> None:
+        """From now on works on whole batches: the graph that is exported must not depend on the number of images."""
+        self.images_at_once = None
+
     @property
     def paints_anywhere(self) -> bool:
         """Whether `render` takes coordinates."""
@@ -223,7 +227,7 @@ class SpatialBroadcastDecoder(SlotDecoder):
     def first_folded(self, z: Tensor) -> Tensor:
         """Returns first(broadcast(z) + position) for `z` (BK, D), or of both beside each other."""
         D = z.shape[-1]
-        from_position: Tensor = Repeat.apply(self.first(self.position(self.grid, self.grid)), len(z))  # type: ignore[no-untyped-call]
+        from_position: Tensor = Repeat.apply(self.first(self.position(self.grid, self.grid)), z.shape[0])  # type: ignore[no-untyped-call]
         if isinstance(self.first, nn.ConvTranspose2d):
             return from_position + torch.einsum("nd,dcij->ncij", z, self.response(self.first)[:D])
         from_z = torch.einsum("nd,cdij->ncij", z, summed_kernel(self.first)[:, :D])

@@ -37,20 +37,31 @@ def value_and_gradient(
             values, *others = f(z, slice(None))
         return values.sum(), values, *others
     trained = [parameter for parameter in parameters if parameter.requires_grad]
-    return KnownGradient.apply(f, images_at_once or max(1, len(z)), z, *trained)  # type: ignore[no-any-return, no-untyped-call]
+    return KnownGradient.apply(f, images_at_once, z, *trained)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def parts_of(count: int, at_once: int | None) -> list[slice]:
+    """Slices of at most `at_once` of `count` images that cover all of them; None: one for all, however many.
+
+    The latter asks nothing of `count`, which an exported graph does not know.
+    """
+    if at_once is None:
+        return [slice(None)]
+    return [slice(start, start + at_once) for start in range(0, count, at_once)]
 
 
 class KnownGradient(torch.autograd.Function):
     """A scalar whose gradient was computed together with its value."""
 
     @staticmethod
-    def forward(ctx: Any, f: Loss, step: int, z: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, f: Loss, images_at_once: int | None, z: Tensor, *parameters: Tensor
+    ) -> tuple[Tensor, ...]:
         """Computes value and gradient, a few images at a time, and keeps the gradient alone."""
         sums: list[Tensor] = []  # of the parameters' gradients
         of_z: list[Tensor] = []
         results: list[tuple[Tensor, ...]] = []
-        for start in range(0, len(z), step):
-            images = slice(start, start + step)
+        for images in parts_of(z.shape[0], images_at_once):
             with torch.enable_grad():
                 leaf = z[images].detach().requires_grad_()
                 result = f(leaf, images)

@@ -29,7 +29,8 @@ BLOCK = 2**20
 class PixelDecoder(SlotDecoder):
     """An MLP from a place in a slot's frame to a colour and a mask logit."""
 
-    images_at_once = 4  # what they need stays in the cache of a CPU core
+    images_at_once: int | None = 4  # what they need stays in the cache of a CPU core
+    block: int | None = BLOCK
 
     def __init__(self, *, image_size: int, slot_size: int, channels: int | None = None) -> None:
         super().__init__()
@@ -48,6 +49,11 @@ class PixelDecoder(SlotDecoder):
         nn.init.normal_(self.frame.weight, std=0.3 / self.frame.in_features**0.5)
         nn.init.zeros_(self.frame.bias)
 
+    def paint_at_once(self) -> None:
+        """As SlotDecoder has it: neither images nor pixels are painted in parts."""
+        super().paint_at_once()
+        self.block = None
+
     @property
     def paints_anywhere(self) -> bool:
         """True: `render` takes coordinates."""
@@ -59,10 +65,10 @@ class PixelDecoder(SlotDecoder):
             coordinates = pixel_centres(self.image_size, like=z)
         h, w, _ = coordinates.shape
         places = coordinates.flatten(0, 1)
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or self.block is None:
             painted = self.paint(z.flatten(0, 1), places)
         else:
-            count = max(1, BLOCK // (z.shape[0] * z.shape[1] * self.out.in_features))
+            count = max(1, self.block // (z.shape[0] * z.shape[1] * self.out.in_features))
             painted = torch.cat([self.paint(z.flatten(0, 1), part) for part in places.split(count)], dim=1)
         return as_float32(painted.mT.unflatten(-1, (h, w)).unflatten(0, z.shape[:2]))
 
