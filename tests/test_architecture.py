@@ -19,7 +19,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # The arrow: nothing imports what stands below it in this list.
 LAYERS = [
     "errors", "files", "objects", "types", "probability", "geco", "schedules", "config", "nn", "models", "data",
-    "evaluation", "runs", "export", "training", "plots", "report", "experiments", "explorer", "cli", "__init__", "__main__",
+    "evaluation", "runs", "export", "training", "plots", "report", "experiments", "explorer", "cli", "__init__",
+    "__main__",
 ]  # fmt: skip
 FORBIDDEN = {
     "data": {"probability", "geco", "config", "schedules", "nn", "models"},  # scenes need types only

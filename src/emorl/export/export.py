@@ -60,9 +60,7 @@ def export(
     model = copy.deepcopy(model).cpu().eval().to(dtype)
     own = part_of(model, part, num_slots=num_slots, num_steps=num_steps)
     copied = part_of(traceable(model), part, num_slots=num_slots, num_steps=num_steps)
-    graph = trace(
-        copied.compute, list(copied.inputs.values()), without_convolutions=double and format == "onnx"
-    )
+    graph = trace(copied.compute, list(copied.inputs.values()), for_64_bits=double and format == "onnx")
     known = {"model": model.title, "part": part, "slots": own.num_slots, "steps": own.num_steps}
     content = encode(graph, copied, format, {**known, **(about or {})})
     found = -1.0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch._decomp import core_aten_decompositions
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -37,18 +38,19 @@ def trace(
     compute: Callable[..., tuple[Tensor, ...]],
     shapes: Sequence[tuple[int, ...]],
     *,
-    without_convolutions: bool = False,
+    for_64_bits: bool = False,
 ) -> GraphModule:
     """Returns `compute` as a graph. Inputs have `shapes` after the first dimension, which may be any number.
 
-    Where the graph is to have no convolutions, they become products.
+    `for_64_bits` leaves out what onnxruntime has in 32 bits alone.
     """
     table: dict[Any, Callable[..., Any]] = {
         **core_aten_decompositions(),
         torch.ops.aten.convolution_backward.default: convolution_backward,
     }
-    if without_convolutions:
+    if for_64_bits:
         table[torch.ops.aten.convolution.default] = convolution_as_product
+        table[torch.ops.aten.elu.default] = plain_elu
     shapes_known = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
 
     def fake(shape: tuple[int, ...]) -> Tensor:
@@ -101,6 +103,11 @@ def convolution_backward(
     return convolution(gradient, weight, None, stride, padding, dilation, True, left, groups), None, None
 
 
+def plain_elu(x: Tensor, *default_scales: float) -> Tensor:
+    """nn.ELU as it is by default: onnxruntime has it in 32 bits alone."""
+    return torch.where(x > 0, x, x.exp() - 1)
+
+
 def convolution_as_product(
     inputs: Tensor,
     weight: Tensor,
@@ -115,7 +122,7 @@ def convolution_as_product(
     """A convolution as one product, of the kernel with shifted copies of `inputs`: onnxruntime has no 64-bit ones."""
     if transposed or groups != 1 or tuple(dilation) != (1, 1):
         raise UserError(
-            "A decoder of convolutions cannot be exported to onnx with --double; use --format pt2, or leave --double out."
+            "A decoder of convolutions cannot be exported to onnx with --double: use --format pt2, or leave it out."
         )
     C_out, _, kernel_height, kernel_width = weight.shape
     padded = torch.constant_pad_nd(inputs, (padding[1], padding[1], padding[0], padding[0]))
@@ -136,6 +143,6 @@ def convolution_as_product(
         ],
         dim=1,
     )
-    product = weight.permute(0, 2, 3, 1).reshape(C_out, -1) @ shifted.flatten(2)
+    product = F.linear(shifted.flatten(2).mT, weight.permute(0, 2, 3, 1).reshape(C_out, -1)).mT
     result = product.unflatten(-1, (height, width))
     return result if bias is None else result + bias[:, None, None]
