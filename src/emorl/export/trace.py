@@ -103,6 +103,14 @@ def convolution_backward(
     return convolution(gradient, weight, None, stride, padding, dilation, True, left, groups), None, None
 
 
+def with_margin(images: Tensor, width: int, *, dim: int) -> Tensor:
+    """Puts zeros before and after `images` (B, C, H, W) along a dimension; PyTorch's own padding fixes the batch."""
+    shape = [*images.shape]
+    shape[dim] = width
+    zeros = images.new_zeros(shape)
+    return torch.cat([zeros, images, zeros], dim=dim) if width else images
+
+
 def plain_elu(x: Tensor, *default_scales: float) -> Tensor:
     """nn.ELU as it is by default: onnxruntime has it in 32 bits alone."""
     return torch.where(x > 0, x, x.exp() - 1)
@@ -125,7 +133,7 @@ def convolution_as_product(
             "A decoder of convolutions cannot be exported to onnx with --double: use --format pt2, or leave it out."
         )
     C_out, _, kernel_height, kernel_width = weight.shape
-    padded = torch.constant_pad_nd(inputs, (padding[1], padding[1], padding[0], padding[0]))
+    padded = with_margin(with_margin(inputs, padding[0], dim=2), padding[1], dim=3)
     height, width = (
         (size - kernel) // step + 1
         for size, kernel, step in zip(padded.shape[2:], weight.shape[2:], stride, strict=True)
