@@ -12,6 +12,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,10 +35,8 @@ def check_packages(format: Format) -> None:
     """Raises UserError if a package that a format needs is not installed."""
     if format == "onnx":
         for package in ("onnx", "onnxscript", "onnxruntime"):
-            try:
-                __import__(package)
-            except ImportError:
-                raise missing(package, "export", "The format onnx") from None
+            if find_spec(package) is None:
+                raise missing(package, "export", "The format onnx")
 
 
 def encode(graph: GraphModule, part: Part, format: Format, about: Mapping[str, Any]) -> bytes:
