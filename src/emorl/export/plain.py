@@ -72,12 +72,12 @@ class PlainLSTM(nn.Module):
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, None]:
         """Returns the outputs (N, T, D) of `inputs` (N, T, C); nobody asks for the state after them."""
-        layer = self.layer
-        h = c = inputs.new_zeros(inputs.shape[0], layer.hidden_size)
+        weight_ih, weight_hh, bias_ih, bias_hh = self.layer.all_weights[0]
+        h = c = inputs.new_zeros(inputs.shape[0], self.layer.hidden_size)
         outputs = []
         for one in inputs.unbind(dim=1):
-            gates = F.linear(one, layer.weight_ih_l0, layer.bias_ih_l0)
-            h, c = lstm_step(gates + F.linear(h, layer.weight_hh_l0, layer.bias_hh_l0), c)
+            gates = F.linear(one, weight_ih, bias_ih)
+            h, c = lstm_step(gates + F.linear(h, weight_hh, bias_hh), c)
             outputs.append(h)
         return torch.stack(outputs, dim=1), None
 

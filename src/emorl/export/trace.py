@@ -51,6 +51,7 @@ def trace(
     if for_64_bits:
         table[torch.ops.aten.convolution.default] = convolution_as_product
         table[torch.ops.aten.elu.default] = plain_elu
+        table[torch.ops.aten.native_layer_norm.default] = plain_layer_norm
     shapes_known = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
 
     def fake(shape: tuple[int, ...]) -> Tensor:
@@ -111,6 +112,19 @@ def with_margin(images: Tensor, width: int, *, dim: int) -> Tensor:
     return torch.cat([zeros, images, zeros], dim=dim) if width else images
 
 
+def plain_layer_norm(
+    x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, epsilon: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """F.layer_norm, mean and inverse deviation: that of ONNX takes its mean in 32 bits, whatever it is given."""
+    dims = list(range(-len(shape), 0))
+    mean = x.mean(dim=dims, keepdim=True)
+    away = x - mean
+    inverse = (away.square().mean(dim=dims, keepdim=True) + epsilon).rsqrt()
+    normed = away * inverse
+    normed = normed if weight is None else normed * weight
+    return normed if bias is None else normed + bias, mean, inverse
+
+
 def plain_elu(x: Tensor, *default_scales: float) -> Tensor:
     """nn.ELU as it is by default: onnxruntime has it in 32 bits alone."""
     return torch.where(x > 0, x, x.exp() - 1)
@@ -152,5 +166,5 @@ def convolution_as_product(
         dim=1,
     )
     product = F.linear(shifted.flatten(2).mT, weight.permute(0, 2, 3, 1).reshape(C_out, -1)).mT
-    result = product.unflatten(-1, (height, width))
+    result: Tensor = product.unflatten(-1, (height, width))
     return result if bias is None else result + bias[:, None, None]
