@@ -6,6 +6,11 @@ BIN := $(VENV)/bin
 # A new stamp whenever what to install changes.
 STAMP := $(VENV)/installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 
+# Without a GPU, PyTorch's build for CPUs: on Linux the default one brings gigabytes of libraries for GPUs.
+CPU_TORCH := $(shell [ "$$(uname)" = Linux ] && ! command -v nvidia-smi >/dev/null && \
+	sed -n 's/^\(torch==[0-9.]*\)$$/\1+cpu/p' constraints.txt)
+CPU_INDEX := https://download.pytorch.org/whl/cpu
+
 DEMO_DIR ?= runs/demo
 DEMO_WEIGHTS := $(addprefix efficient-morl/,tetrominoes multi-dsprites clevr6)
 LEARN_DIR ?= runs/learn
@@ -18,6 +23,9 @@ install: $(STAMP)
 $(STAMP):
 	@echo "Setting up $(VENV) (once; about a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
+	@[ -z "$(CPU_TORCH)" ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		--timeout 15 --retries 0 --extra-index-url $(CPU_INDEX) "$(CPU_TORCH)" 2>/dev/null || \
+		echo "PyTorch's build for CPUs cannot be had here: the default one is installed."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@rm -f $(VENV)/installed-* && touch $@
 

@@ -20,7 +20,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     "version",
     "errors", "files", "objects", "panels", "types", "probability", "geco", "schedules", "config", "nn", "models",
-    "data", "evaluation", "runs", "pictures", "training", "plots", "report", "experiments", "explorer", "cli",
+    "data", "evaluation", "runs", "pictures", "export", "training", "plots", "report", "experiments", "explorer", "cli",
     "__init__", "__main__",
 ]  # fmt: skip
 FORBIDDEN = {

@@ -37,6 +37,11 @@ class Unreadable(UserError):
         return str(self.args[1])
 
 
+def missing(package: str, extra: str, what: str) -> UserError:
+    """The error for `what` needs a package that comes with an extra of this one and is not installed."""
+    return UserError(f"{what} needs {package}, which is not installed: pip install 'emorl[{extra}]'")
+
+
 def printable(letter: str) -> str:
     """Keeps letters, and names that are not UTF-8; escapes what would move a terminal's cursor."""
     return letter if letter.isprintable() or "\udc80" <= letter <= "\udcff" else ascii(letter)[1:-1]

@@ -51,6 +51,12 @@ LINES = [
     "reproduce table-9", "reproduce table-1 --jobs 0", "reproduce table-1 --jobs -1", "reproduce table-1 --jobs 100000",
     "reproduce all --only x", "reproduce table-1 --scale tiny --only nonsense", "reproduce --docs",
     "reproduce table-1 --scale tiny --publish-here", "reproduce table-1 --publish-here", "reproduce table-1 --scale x",
+    *(f"export RUN --format pt2 --out m.pt2 {wrong}" for wrong in (
+        "--steps -1", "--steps 100000", "--slots 0", "--part encode", "--part decode --steps 1", "--double maybe",
+    )),
+    "export", "export RUN --format onnx", "export RUN --out m.onnx", "export absent --format pt2 --out m.pt2",
+    "export RUN --format tflite --out m.tflite", "export RUN --format pt2 --out .",
+    "export RUN --format pt2 --out photo.png", "export RUN --format onnx --out RUN/config.json",
     "release RUN a/b", "release absent a/b --preset x", "release efficient-morl/tetrominoes a/b --preset x",
     "release RUN ../b --preset x", "release RUN a/b --preset cats --folder f",
     *(f"train {TINY} --out t {wrong}" for wrong in (

@@ -30,6 +30,7 @@ COMMANDS = {
     "figure": ("figure", "figure_command"),
     "report": ("report", "report_command"),
     "explore": ("explore", "explore_command"),
+    "export": ("export", "export_command"),
     "release": ("release", "release_command"),
     "data": ("scenes", "data_command"),
     "list": ("scenes", "list_command"),

@@ -15,6 +15,7 @@ from emorl.cli.numbers import check_options
 from emorl.cli.other_data import scenes_of
 from emorl.data import SceneDataset, Split
 from emorl.errors import UserError
+from emorl.evaluation.dci import check_trees, evaluate_dci
 from emorl.evaluation.evaluate import Scores, evaluate
 from emorl.evaluation.metrics import metric, shown_first
 from emorl.files import write_json
@@ -68,6 +69,8 @@ def evaluate_command(
     check_options(slots=slots, steps=steps, images=images, seed=seed, seeds=seeds, tries=tries)
     if picture is not None:
         check_picture_file(picture)
+    if dci != "no":
+        check_trees()
     where, opened = choose_device(device), Run.open(run)
     scenes = scenes_of(opened, data=data, path=path, split=split)
     model = opened.model.to(where)
@@ -95,8 +98,6 @@ def measure_dci(
     model: Model, scenes: SceneDataset, images: int | None, seed: int, *, fast: bool
 ) -> dict[str, Any]:
     """DCI scores by their names in METRICS, and which trees measured them."""
-    from emorl.evaluation.dci import evaluate_dci  # here, because scikit-learn takes a second to import
-
     found = evaluate_dci(model, scenes, images=images, seed=seed, fast=fast)
     return {**found.summary(), "dci_trees": "fast" if fast else "exact"}
 

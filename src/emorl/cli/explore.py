@@ -7,7 +7,7 @@ import webbrowser
 
 import tyro
 
-from emorl.errors import UserError, check_range
+from emorl.errors import UserError, check_range, missing
 from emorl.files import cause
 from emorl.runs.run import Run, released
 from emorl.training.console import say
@@ -35,9 +35,7 @@ def explore_command(
         from emorl.explorer.catalogue import Catalogue
         from emorl.explorer.server import make_app, options
     except ImportError as error:
-        raise UserError(
-            f"The explorer needs {error.name}, which is not installed: pip install 'emorl[explore]'"
-        ) from None
+        raise missing(error.name or "a package", "explore", "The explorer") from None
     names = [*runs, *(name for name in released() if name not in runs)]
     catalogue = Catalogue.of([Run.open(name) for name in names])
     for entry in catalogue.entries[: len(runs)]:

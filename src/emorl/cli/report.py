@@ -18,6 +18,7 @@ from emorl.cli.device import Device, choose_device
 from emorl.cli.numbers import check_options
 from emorl.data import Split
 from emorl.errors import UserError
+from emorl.evaluation.dci import check_trees
 from emorl.files import check_output, make_directory, write_bytes
 from emorl.report.groups import QUICK, Extent
 from emorl.report.html import render
@@ -50,6 +51,8 @@ def report_command(
         raise UserError("Name at least one run: emorl report RUN... --out report.html")
     check_options(images=images)
     check_output(out)
+    if dci != "no":
+        check_trees()
     where = choose_device(device)
     extent = replace(QUICK if quick else Extent(), dci=dci)
     extent = extent if images is None else replace(extent, images=images)

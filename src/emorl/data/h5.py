@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from emorl.data.base import Array
-from emorl.errors import Unreadable, UserError
+from emorl.errors import Unreadable, UserError, missing
 from emorl.files import cause, open_regular
 
 # Bytes of one array of a scene; the largest published ones, masks of CLEVR, have 2.5 million.
@@ -33,8 +33,10 @@ class H5Group:
 
     def __init__(self, path: Path, group: str | None) -> None:
         open_regular(path).close()  # HDF5 would wait for ever for a pipe
-        import h5py  # here, because importing it takes a while
-
+        try:
+            import h5py  # here, because importing it takes a while
+        except ImportError:
+            raise missing("h5py", "files", f"To read {path}") from None
         self.path = path
         with clear_errors(path):
             self.file = h5py.File(path, "r")
@@ -53,9 +55,9 @@ class H5Group:
         self.unpacked = dict.fromkeys(self.sets, -1)  # the last row of chunks that was checked
 
     def check_lengths(self) -> None:
-        missing = {"imgs", "masks"} - set(self.sets)
-        if missing:
-            raise UserError(f"{self.path} has no {self.name}/{' and no '.join(sorted(missing))}.")
+        absent = {"imgs", "masks"} - set(self.sets)
+        if absent:
+            raise UserError(f"{self.path} has no {self.name}/{' and no '.join(sorted(absent))}.")
         lengths = {name: len(content) for name, content in self.sets.items()}
         if len(set(lengths.values())) > 1:
             found = ", ".join(f"{length} {name}" for name, length in lengths.items())

@@ -11,14 +11,14 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO, cast
 
-import google_crc32c
 import numpy as np
 
 from emorl.data.base import Array
-from emorl.errors import Unreadable, UserError
+from emorl.errors import Unreadable, UserError, missing
 from emorl.files import cause, open_regular
 
 LARGEST = 64 * 2**20  # bytes of any record; the largest published ones, of CLEVR, have 3.2 million
@@ -30,6 +30,8 @@ def records(path: Path, *, largest: int = LARGEST) -> Iterator[tuple[bytes, floa
 
     A record of more than `largest` bytes is refused before it is decompressed: a few bytes may stand for gigabytes.
     """
+    if find_spec("google_crc32c") is None:
+        raise missing("google-crc32c", "files", f"To read {path}")
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -74,6 +76,8 @@ def next_record(stream: BinaryIO, largest: int) -> bytes | None:
 
 def masked_crc(content: bytes) -> int:
     """Returns the CRC-32C of `content`, rotated and shifted as in TFRecord files."""
+    import google_crc32c  # here, because only who reads such files has it
+
     crc = int(google_crc32c.value(content))
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 

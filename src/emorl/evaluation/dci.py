@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from emorl.data.base import Array, FactorKind, SceneDataset
 from emorl.data.loading import in_order
-from emorl.errors import UserError
+from emorl.errors import UserError, missing
 from emorl.evaluation.inference import infer
+from emorl.evaluation.matching import best_pairs
 from emorl.evaluation.segmentation import comparable, iou, true_sizes
 from emorl.models.base import Model
 from emorl.probability import scene_seeds
@@ -75,6 +77,12 @@ def dci(
     )
 
 
+def check_trees() -> None:
+    """Raises UserError if scikit-learn is not installed."""
+    if find_spec("sklearn") is None:
+        raise missing("scikit-learn", "dci", "DCI")
+
+
 def fitted(codes: Array, values: Array, is_discrete: bool, fast: bool) -> Any:
     """Gradient-boosted trees; histograms make them faster and give no importances of their own."""
     from sklearn import ensemble  # here, because importing it takes a second
@@ -118,8 +126,6 @@ def objects_of(
     model: Model, scenes: SceneDataset, *, images: int | None = None, seed: int = 0
 ) -> tuple[Array, dict[str, Array]]:
     """Codes (N, D) and factors (N,) of the objects that a slot was matched with, over the first `images` scenes."""
-    from scipy.optimize import linear_sum_assignment  # here, because importing it takes half a second
-
     codes: list[Array] = []
     rows: dict[str, list[Array]] = {name: [] for name in scenes.info.factors if name not in NOT_FACTORS}
     device = next(model.parameters()).device
@@ -129,7 +135,7 @@ def objects_of(
         shared = iou(predicted, true)[:, :, 1:]
         sizes = true_sizes(true, shared.shape[2] + 1)[:, 1:]
         for b, scores in enumerate(shared.cpu().numpy()):
-            for slot, m in zip(*linear_sum_assignment(scores, maximize=True), strict=True):
+            for slot, m in zip(*best_pairs(scores), strict=True):
                 if sizes[b, m] >= LEAST_PIXELS and scores[slot, m] >= LEAST_IOU:
                     codes.append(answer.slots[b, slot].cpu().numpy())
                     for name, values in rows.items():
@@ -163,5 +169,6 @@ def evaluate_dci(
     model: Model, scenes: SceneDataset, *, images: int | None = None, seed: int = 0, fast: bool = False
 ) -> DCI:
     """DCI of a model's slots on the first `images` scenes."""
+    check_trees()
     codes, factors = objects_of(model, scenes, images=images, seed=seed)
     return dci(codes, factors, kinds_of(factors, scenes.info.factors), fast=fast)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from emorl.evaluation.matching import best_pairs
 from emorl.types import Decomposition, Scene
 
 
@@ -93,13 +94,11 @@ def overlap_scores(predicted: Tensor, true: Tensor) -> dict[str, Tensor]:
     is left for it. "mbo": with the group that covers it best, whoever else has it. Both are means over an image's
     objects, and 1 where there is none.
     """
-    from scipy.optimize import linear_sum_assignment  # here, because importing it takes half a second
-
     shared = iou(predicted, true)[:, :, 1:]
     is_object = true_sizes(true, shared.shape[2] + 1)[:, 1:] > 0
     matched = torch.zeros_like(is_object, dtype=torch.float64)
     for b, scores in enumerate(shared):
-        groups, objects = linear_sum_assignment(scores.cpu().numpy(), maximize=True)
+        groups, objects = map(torch.from_numpy, best_pairs(scores.cpu().numpy()))
         matched[b, objects] = scores[groups, objects]
     best = shared.amax(dim=1)
     count = is_object.sum(dim=1)

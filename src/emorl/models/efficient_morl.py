@@ -185,11 +185,11 @@ class EfficientMORL(Model):
         weights = refinement_weights(I, self.config.objective.loss_weights)
         loss = torch.stack([w * loss_i for w, loss_i in zip(weights, losses, strict=True)]).sum()  # Eq. 8
         terms = self.terms_of(x, nlls=nlls, kls=kls, kl=q_i.kl(p_refine), updates=updates)
-        return Outcome(loss / len(x), terms, tuple(steps))  # line 28: the slots of the last step
+        return Outcome(loss / x.shape[0], terms, tuple(steps))  # line 28: the slots of the last step
 
     def bottom_up(self, x: Tensor, K: int, noise: Noise) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         """Returns λ^0..λ^L, z^0..z^{L-1} and α^1..α^L. The caller draws z^L, where the graph of refinement starts."""
-        lam = [self.lam0.expand(len(x), K, -1)]  # line 6
+        lam = [self.lam0.expand(x.shape[0], K, -1)]  # line 6
         z: list[Tensor] = []
         alpha: list[Tensor] = []
         if self.config.inference.num_layers == 0:

@@ -137,7 +137,7 @@ class Genesis(Model):
         shares = z_m[:, :-1]
         if shares.shape[1] == 0:  # one slot
             size = self.config.image_size
-            return z_m.new_zeros(len(z_m), 1, 1, size, size)
+            return z_m.new_zeros(z_m.shape[0], 1, 1, size, size)
         logits = self.mask_decoder(shares.flatten(0, 1), learn=learn)
         return stick_breaking(logits.unflatten(0, shares.shape[:2]))
 

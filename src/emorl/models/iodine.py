@@ -99,7 +99,7 @@ class IODINE(Model):
     def compute(self, x: Tensor, K: int, T: int, noise: Noise, *, trace: bool) -> Outcome:
         """Decodes, differentiates and refines T times; late losses count most."""
         training, beta = torch.is_grad_enabled(), self.kl_weight
-        lam, state = self.lam0.expand(len(x), K, -1), None
+        lam, state = self.lam0.expand(x.shape[0], K, -1), None
         loss, steps, updates = x.new_zeros(()), [], {}
         for t, weight in enumerate(refinement_weights(T)):
             with torch.enable_grad():  # refinement differentiates, at test time too
@@ -120,7 +120,7 @@ class IODINE(Model):
                 lam = lam + delta
                 updates[f"update_{t + 1}"] = delta.detach().flatten(1).norm(dim=1)
         terms = {"nll": nll, "kl": kl.detach(), **updates}
-        return Outcome(loss / len(x), terms, tuple(steps))
+        return Outcome(loss / x.shape[0], terms, tuple(steps))
 
     def reconstruct(
         self, x: Tensor, z: Tensor, *, trained: bool, is_last: bool

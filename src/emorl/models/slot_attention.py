@@ -137,7 +137,7 @@ class SlotAttention(SlotAutoencoder):
         """Draws slots, lets them compete for tokens T times, and decodes them."""
         keys, values = self.attention.keys_and_values(self.encoder(x))
         side = self.encoder.grid(self.config.image_size)
-        shape = (len(x), K, self.config.slot_size)
+        shape = (x.shape[0], K, self.config.slot_size)
         slots = noise.start(Gaussian(self.mu.expand(shape), self.log_sigma.exp().expand(shape)))
         steps = []
         for t in range(1, T + 1):

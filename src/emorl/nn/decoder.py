@@ -152,6 +152,7 @@ class SlotDecoder(nn.Module, ABC):
     """Renders each slot independently, with shared weights; only the softmax over masks couples them."""
 
     image_size: int
+    in_parts: bool = True  # whether images and pixels are painted a few at a time, where that is better
 
     @abstractmethod
     def render(self, z: Tensor, coordinates: Tensor | None = None) -> Tensor:
@@ -172,6 +173,10 @@ class SlotDecoder(nn.Module, ABC):
 
     def initialise(self) -> None:
         """What is left to set after the model's own initialisation: nothing, here."""
+
+    def paint_at_once(self) -> None:
+        """From now on works on whole batches: the graph that is exported must not depend on the number of images."""
+        self.in_parts = False
 
     @property
     def paints_anywhere(self) -> bool:
@@ -223,7 +228,7 @@ class SpatialBroadcastDecoder(SlotDecoder):
     def images_at_once(self, z: Tensor) -> int | None:
         """On a CPU, as many as keep what a layer computes within `LAYER` numbers, and one at least."""
         of_a_slot = self.first.out_channels * max(self.grid, self.image_size) ** 2
-        return max(1, LAYER // (z.shape[1] * of_a_slot)) if z.device.type == "cpu" else None
+        return max(1, LAYER // (z.shape[1] * of_a_slot)) if self.in_parts and z.device.type == "cpu" else None
 
     def render(self, z: Tensor, coordinates: Tensor | None = None) -> Tensor:
         """As SlotDecoder has it, at the pixels of an image only."""
@@ -236,7 +241,7 @@ class SpatialBroadcastDecoder(SlotDecoder):
     def first_folded(self, z: Tensor) -> Tensor:
         """Returns first(broadcast(z) + position) for `z` (BK, D), or of both beside each other."""
         D = z.shape[-1]
-        from_position: Tensor = Repeat.apply(self.first_of_position(), len(z))  # type: ignore[no-untyped-call]
+        from_position: Tensor = Repeat.apply(self.first_of_position(), z.shape[0])  # type: ignore[no-untyped-call]
         if isinstance(self.first, nn.ConvTranspose2d):
             return from_position + torch.einsum("nd,dcij->ncij", z, self.response(self.first)[:D])
         from_z = torch.einsum("nd,cdij->ncij", z, summed_kernel(self.first)[:, :D])

@@ -32,18 +32,24 @@ def value_and_gradient(
     batch. Where the gradient is not `needed`, none is computed. `images_at_once` is how many images `f` is given at a
     time, by default all: a few take less memory, and may stay in the processor's cache.
     """
-    step = images_at_once or max(1, len(z))
     if not needed:
         with torch.no_grad():
-            values, *others = joined([f(z[images], images) for images in slices(len(z), step)])
+            values, *others = joined(
+                [f(z[images], images) for images in parts_of(z.shape[0], images_at_once)]
+            )
         return values.sum(), values, *others
     trained = [parameter for parameter in parameters if parameter.requires_grad]
-    return KnownGradient.apply(f, step, z, *trained)  # type: ignore[no-any-return, no-untyped-call]
+    return KnownGradient.apply(f, images_at_once, z, *trained)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def slices(count: int, step: int) -> list[slice]:
-    """Which images are computed together: at most `step` at a time; one slice, of none, if there are none."""
-    return [slice(start, start + step) for start in range(0, max(1, count), step)]
+def parts_of(count: int, at_once: int | None) -> list[slice]:
+    """Slices of at most `at_once` of `count` images that cover all of them; None: one for all, however many.
+
+    The latter asks nothing of `count`, which an exported graph does not know.
+    """
+    if at_once is None:
+        return [slice(None)]
+    return [slice(start, start + at_once) for start in range(0, max(1, count), at_once)]
 
 
 def joined(parts: list[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
@@ -55,12 +61,14 @@ class KnownGradient(torch.autograd.Function):
     """A scalar whose gradient was computed together with its value."""
 
     @staticmethod
-    def forward(ctx: Any, f: Loss, step: int, z: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, f: Loss, images_at_once: int | None, z: Tensor, *parameters: Tensor
+    ) -> tuple[Tensor, ...]:
         """Computes value and gradient, a few images at a time, and keeps the gradient alone."""
         sums: list[Tensor] = []  # of the parameters' gradients
         of_z: list[Tensor] = []
         results: list[tuple[Tensor, ...]] = []
-        for images in slices(len(z), step):
+        for images in parts_of(z.shape[0], images_at_once):
             with torch.enable_grad():
                 leaf = z[images].detach().requires_grad_()
                 result = f(leaf, images)

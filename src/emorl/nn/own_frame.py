@@ -34,9 +34,11 @@ class OwnFramePooling(nn.Module):
     def forward(self, features: Tensor, weights: Tensor) -> Tensor:
         """Pools `what(features)` (B, 1, N, C) by `weights` (B, K, N), which sum to one over N. Returns (B, K, D)."""
         centre = weights @ self.places
-        variance = (weights @ self.places.square() - centre.square()).mean(dim=-1, keepdim=True)
+        # Not E[p²] - E[p]²: of a small object that has three digits left, and refinement makes errors larger.
+        away = self.places - centre.unsqueeze(2)
+        variance = (weights.unsqueeze(2) @ away.square()).squeeze(2).mean(dim=-1, keepdim=True)
         spread = variance.clamp_min(LEAST_SPREAD).sqrt()
-        inside, far = fold_into_disc((self.places - centre.unsqueeze(2)) / (2 * spread).unsqueeze(2))
+        inside, far = fold_into_disc(away / (2 * spread).unsqueeze(2))
         where = self.where(torch.cat([inside, far, harmonics(inside, self.frequencies)], dim=-1))
         # Pooled before the layer after it, which is then applied once per slot and not once per token.
         pooled = weights.unsqueeze(2) @ (features + where).relu()

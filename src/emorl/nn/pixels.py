@@ -54,7 +54,7 @@ class PixelDecoder(SlotDecoder):
 
     def images_at_once(self, z: Tensor) -> int | None:
         """As SlotDecoder has it."""
-        return IMAGES if z.device.type == "cpu" else None
+        return IMAGES if self.in_parts and z.device.type == "cpu" else None
 
     def render(self, z: Tensor, coordinates: Tensor | None = None) -> Tensor:
         """Paints `z` (B, K, D) at `coordinates` (h, w, 2), at every pixel of an image by default. (B, K, 4, h, w)."""
@@ -62,7 +62,7 @@ class PixelDecoder(SlotDecoder):
             coordinates = pixel_centres(self.image_size, like=z)
         h, w, _ = coordinates.shape
         places = coordinates.flatten(0, 1)
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or not self.in_parts:
             painted = self.paint(z.flatten(0, 1), places)
         else:
             count = max(1, BLOCK // (z.shape[0] * z.shape[1] * self.out.in_features))

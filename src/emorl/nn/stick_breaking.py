@@ -24,7 +24,7 @@ def stick_breaking(logits: Tensor) -> Tensor:
     """
     logits = as_float32(logits)
     log_left = F.logsigmoid(-logits).cumsum(dim=1)  # log s_2..s_K
-    log_scopes = torch.cat([logits.new_zeros(len(logits), 1, *logits.shape[2:]), log_left], dim=1)
+    log_scopes = torch.cat([logits.new_zeros(logits.shape[0], 1, *logits.shape[2:]), log_left], dim=1)
     return torch.cat([log_scopes[:, :-1] + F.logsigmoid(logits), log_scopes[:, -1:]], dim=1)
 
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from emorl.errors import UserError
+from emorl.errors import UserError, missing
 from emorl.runs.config import RunConfig
 
 PACKAGES = {"tensorboard": ("tensorboard", "tensorboardX"), "wandb": ("wandb",)}  # one of them is needed
@@ -16,7 +16,7 @@ def check_logger(name: str) -> None:
     """Raises UserError if the package that a logger needs is not installed."""
     packages = PACKAGES.get(name, ())
     if packages and not any(find_spec(package) for package in packages):
-        raise UserError(f"train.logger {name} needs the package {packages[0]}: pip install 'emorl[{name}]'")
+        raise missing(packages[0], name, f"train.logger {name}")
 
 
 def open_loggers(run: RunConfig, directory: Path) -> list[Any]:
