@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 # A new stamp whenever what to install changes.
 STAMP := $(VENV)/installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 
-# Without a GPU, PyTorch's build for CPUs: on Linux the default one brings gigabytes of libraries for GPUs.
+# Without a GPU, PyTorch's build for CPUs, if pip is set up to find it (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS): on Linux the
+# default one brings gigabytes of libraries for GPUs.
 CPU_TORCH := $(shell [ "$$(uname)" = Linux ] && ! command -v nvidia-smi >/dev/null && \
 	sed -n 's/^\(torch==[0-9.]*\)$$/\1+cpu/p' constraints.txt)
-CPU_INDEX := https://download.pytorch.org/whl/cpu
 
 DEMO_DIR ?= runs/demo
 DEMO_WEIGHTS := $(addprefix efficient-morl/,tetrominoes multi-dsprites clevr6)
@@ -24,7 +24,7 @@ $(STAMP):
 	@echo "Setting up $(VENV) (once; about a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@[ -z "$(CPU_TORCH)" ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
-		--timeout 15 --retries 0 --extra-index-url $(CPU_INDEX) "$(CPU_TORCH)" 2>/dev/null || \
+		--timeout 15 --retries 0 "$(CPU_TORCH)" 2>/dev/null || \
 		echo "PyTorch's build for CPUs cannot be had here: the default one is installed."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@rm -f $(VENV)/installed-* && touch $@

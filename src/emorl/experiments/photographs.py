@@ -78,7 +78,10 @@ def settings(windows: Path, *, tiny: bool) -> RunConfig:
     """The preset for one's own pictures, shortened."""
     run = PRESETS["efficient-morl/folder"]
     run = replace(run, data=replace(run.data, path=str(windows)))
-    return changed(run, {"train.steps": 4 if tiny else STEPS, "train.evaluate_images": 4 if tiny else 64})
+    short: RunConfig = changed(
+        run, {"train.steps": 4 if tiny else STEPS, "train.evaluate_images": 4 if tiny else 64}
+    )
+    return short
 
 
 def measure(job: Job) -> Iterator[Row]:
