@@ -12,7 +12,7 @@ CPU_TORCH := $(shell [ "$$(uname)" = Linux ] && ! command -v nvidia-smi >/dev/nu
 	sed -n 's/^\(torch==[0-9.]*\)$$/\1+cpu/p' constraints.txt)
 
 DEMO_DIR ?= runs/demo
-DEMO_WEIGHTS := $(addprefix efficient-morl/,tetrominoes multi-dsprites clevr6)
+DEMO_WEIGHTS := $(addprefix efficient-morl/,tetrominoes multi-dsprites-long clevr6-long)
 LEARN_DIR ?= runs/learn
 LEARN_STEPS ?= 1800
 

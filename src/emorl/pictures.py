@@ -23,7 +23,7 @@ from emorl.objects import WELL_EXPLAINED
 from emorl.runs.run import Run
 from emorl.types import LARGEST_SIDE, Decomposition
 
-DEFAULT = "efficient-morl/clevr6"  # the released weights that have seen shading, shadows and perspective
+DEFAULT = "efficient-morl/clevr6-long"  # the released weights that have seen shading, shadows and perspective
 
 
 def decompose(

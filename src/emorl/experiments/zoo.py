@@ -38,8 +38,8 @@ WAYS = {
 }
 HOME = (
     "efficient-morl/tetrominoes",
-    "efficient-morl/multi-dsprites",
-    "efficient-morl/clevr6",
+    "efficient-morl/multi-dsprites-long",
+    "efficient-morl/clevr6-long",
 )  # from top to bottom
 HOLD = 8  # frames that a slot stays the last one; the finished picture stays three times as long
 
