@@ -272,3 +272,14 @@ def test_reproduce_command(emorl: Command, tmp_path: Path) -> None:
     assert emorl("reproduce", "figure-2", "--jobs", 0).returncode == 2
     assert "name it" in emorl("reproduce", "all", "--only", "IODINE").stderr
     assert "go to a checkout" in emorl("reproduce", "--docs").stderr
+
+
+@pytest.mark.slow
+def test_photographs_are_cut_trained_on_and_drawn(tmp_path: Path) -> None:
+    result = reproduce("photographs", scale="tiny", folder=tmp_path, say=quiet)
+    assert [row.label for row in result.rows] == ["coins", "six photographs"]
+    for row in result.rows:
+        assert row.config is not None
+        assert row.config["data"]["path"] is None  # which is good on one machine only
+    assert len(list((tmp_path / "tiny" / "windows" / "coins").iterdir())) == 40
+    assert (tmp_path / "tiny" / "photographs-coins.png").exists()

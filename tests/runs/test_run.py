@@ -122,3 +122,18 @@ def test_names_of_version_0_1_still_mean_the_settings_for_small_machines() -> No
     assert preset("efficient-morl/tetrominoes-fast") is PRESETS["efficient-morl/tetrominoes"]
     with pytest.raises(UserError, match="no preset 'efficient-morl/cats-fast'"):
         preset("efficient-morl/cats-fast")
+
+
+def test_weights_that_were_trained_further_count_everything_before() -> None:
+    run = Run.open("efficient-morl/clevr6-long")
+    first = Run.open("efficient-morl/clevr6")
+    assert run.config.train.start_from == run.earlier["name"] == first.name
+    assert run.steps_in_all == first.steps_in_all + run.config.train.steps
+    assert run.cpu_minutes is not None
+    assert run.cpu_minutes > first.card["cpu_minutes"]
+    curve = run.curve("ari", "no such score")
+    assert curve[0]["step"] > first.steps_in_all
+    assert curve[0]["cpu_minutes"] > first.card["cpu_minutes"]
+    assert [point["step"] for point in curve] == sorted(point["step"] for point in curve)
+    assert set(curve[-1]) == {"step", "cpu_minutes", "ari"}
+    assert first.earlier == {}
