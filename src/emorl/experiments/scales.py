@@ -48,12 +48,9 @@ class Wanted:
 
     @property
     def weights(self) -> str | None:
-        """The name of the released weights that this very training has made, or None."""
-        for name in released():
-            run = Run.open(name)
-            if (identity(run.config), run.seed) == (identity(self.config), self.seed):
-                return name
-        return None
+        """The name of the released weights that this training has made, with its seed or the one that was best, or None."""
+        same = (name for name in released() if identity(Run.open(name).config) == identity(self.config))
+        return next(same, None)
 
     def on(self, device: Literal["cpu", "cuda"]) -> RunConfig:
         """The same training on a device; where it computes does not change which run it is."""
@@ -203,7 +200,7 @@ def of_variants(scale: ScaleName) -> str:
 def of_presets(scale: ScaleName) -> str:
     """The protocol of experiments about well-trained models."""
     return (
-        "the presets for small machines there are, in full, on one core, one seed"
+        "the presets for small machines there are, in full, on one core, one seed; released weights where there are any"
         if scale == "cpu"
         else of_variants(scale)
     )
