@@ -48,7 +48,7 @@ class Wanted:
 
     @property
     def weights(self) -> str | None:
-        """The name of the released weights that this training has made, with its seed or the one that was best, or None."""
+        """The name of the released weights of this training, with this seed or the one that was best, or None."""
         same = (name for name in released() if identity(Run.open(name).config) == identity(self.config))
         return next(same, None)
 
