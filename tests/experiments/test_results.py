@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -114,6 +115,12 @@ def test_results_that_claim_to_be_current_are(name: str) -> None:
     assert RESULTS[name].outdated or stale(RESULTS[name], wanted) == []
 
 
+def alike(a: object, b: object) -> bool:
+    """Whether two values differ by no more than the order of their sums does."""
+    is_number = isinstance(a, float) and isinstance(b, float)
+    return math.isclose(a, b, rel_tol=1e-5) if is_number else a == b  # type: ignore[arg-type]
+
+
 def contradictions(results: Iterable[Result]) -> list[str]:
     """Where one training has two values of one score on the same scenes, and both claim to know their settings."""
     seen: dict[tuple[object, ...], object] = {}
@@ -125,7 +132,7 @@ def contradictions(results: Iterable[Result]) -> list[str]:
                 continue
             key = (identity(RunConfig.from_dict(one.config)), one.seed, one.scenes)
             for score, value in one.values.items():
-                if seen.setdefault((*key, score), value) != value:
+                if not alike(seen.setdefault((*key, score), value), value):
                     found.append(f"{result.experiment}: {one.label}: {score}")
     return found
 
