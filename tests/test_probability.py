@@ -183,14 +183,14 @@ def test_scene_noise_depends_on_seed_and_scene() -> None:
     assert len({*draw(0, *range(50)), *draw(1, *range(50)), *draw(2, *range(50))}) == 150
 
 
-def test_means_are_not_sampled_but_starts_are() -> None:
+def test_means_are_for_the_answer_and_not_on_the_way_to_it() -> None:
     q = Gaussian(torch.full((2, 3), 5.0), torch.full((2, 3), 0.1))
     for noise in (Noise(means=True), scene_noise(0, [0, 1], means=True)):
-        assert torch.equal(noise.sample(q), q.mu)
-        assert not torch.equal(noise.start(q), q.mu)
+        assert torch.equal(noise.answer(q), q.mu)
+        assert not torch.equal(noise.sample(q), q.mu)
     ones = Noise(torch.ones_like)
     torch.testing.assert_close(ones.sample(q), q.mu + 0.1)
-    assert torch.equal(ones.sample(q), ones.start(q))
+    assert torch.equal(ones.sample(q), ones.answer(q))
 
 
 def test_low_precision_becomes_float32_and_nothing_else_changes() -> None:

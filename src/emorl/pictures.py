@@ -50,7 +50,7 @@ def decompose(
             was trained if left out.
         num_slots: K; as trained if left out.
         num_steps: I, steps of inference; as configured if left out.
-        sample: Sample posteriors instead of taking their means.
+        sample: Sample the last posterior instead of taking its mean.
         tries: Infer so often and keep, for each picture, what reconstructs it best.
         seed: Of the random start of the slots, the same for each picture, so that its result depends on no other; None
             for another start at each call.

@@ -19,15 +19,19 @@ class Noise:
     """Where a pass of a model takes its random numbers from; by default PyTorch's global generator."""
 
     normal: Callable[[Tensor], Tensor] = torch.randn_like  # a tensor -> standard normal numbers of its shape
-    means: bool = False  # take posteriors at their means instead of sampling them
+    means: bool = False  # take the posterior that is the answer at its mean instead of sampling it
 
     def sample(self, q: Gaussian) -> Tensor:
-        """Returns a sample of a posterior, or its mean if `means` is set."""
-        return q.mu if self.means else self.start(q)
+        """Returns a sample of a distribution that inference goes on from.
 
-    def start(self, q: Gaussian) -> Tensor:
-        """Returns a sample even with `means`: slots that start with equal distributions would otherwise stay equal."""
+        Never its mean: slots that start alike would stay alike, and layers that have learned from samples are lost on
+        the mean of a wide posterior.
+        """
         return q.mu + q.sigma * self.normal(q.mu)
+
+    def answer(self, q: Gaussian) -> Tensor:
+        """Returns a sample of the posterior that inference ends with, or its mean if `means` is set."""
+        return q.mu if self.means else self.sample(q)
 
 
 def scene_noise(seed: int, scenes: Sequence[int], *, means: bool = False) -> Noise:

@@ -24,7 +24,7 @@ from emorl.models import build
 from emorl.models.base import Model
 from emorl.probability import Noise
 from emorl.runs.run import load, released
-from helpers import varied
+from helpers import replayed, varied
 from small_models import TOYS, squares
 
 NEW_BATCH = 5  # neither traced nor tried by `export` itself
@@ -49,12 +49,17 @@ def run_onnx(path: Path, part: Part, inputs: list[Tensor]) -> list[Tensor]:
     return [torch.from_numpy(output) for output in session.run(list(part.outputs), given)]
 
 
+def drawn(inputs: list[Tensor]) -> list[Tensor]:
+    """The single draws in the inputs of inference: none, one, or several behind each other."""
+    return [draw for noise in inputs[1:] for draw in (noise.unbind(dim=1) if noise.ndim == 4 else [noise])]
+
+
 def expected(model: Model, part: Part, inputs: list[Tensor]) -> list[Tensor]:
     """What the model itself says, by the way that users take: `infer` or `decode`."""
     if part.name == "decode":
         painted = model.decode(inputs[0])
         return [painted.masks, painted.components]
-    noise = iter(inputs[1:])
+    noise = iter(drawn(inputs))
     found = model.infer(
         inputs[0],
         num_slots=part.num_slots,
@@ -76,7 +81,7 @@ def test_onnx_refines_as_pytorch_does(tmp_path: Path) -> None:
     inputs = inputs_for(found.part, squares(NEW_BATCH))
     refined = run_onnx(found.path, found.part, inputs)
     assert_close(refined, expected(model, found.part, inputs))
-    unrefined = model.infer(inputs[0], num_steps=0, noise=Noise(lambda like: inputs[1], means=True)).steps[-1]
+    unrefined = model.infer(inputs[0], num_steps=0, noise=replayed(drawn(inputs), means=True)).steps[-1]
     assert (
         refined[2] - unrefined.slots
     ).abs().max() > 0.01  # refinement does something, and it is in the file

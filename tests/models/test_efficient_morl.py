@@ -27,7 +27,7 @@ from emorl.nn import decoder
 from emorl.nn.decoder import SpatialBroadcastDecoder
 from emorl.nn.position import PositionProjection
 from emorl.nn.recurrent import DualGRU
-from emorl.probability import Gaussian, Noise, noise_per_image, slots_in_use
+from emorl.probability import Gaussian, noise_per_image, slots_in_use
 from emorl.runs.presets import PRESETS
 from emorl.runs.presets.efficient_morl import TETROMINOES
 from emorl.schedules import Schedule
@@ -145,12 +145,19 @@ def test_slots_are_equivariant() -> None:
 
 
 @pytest.mark.parametrize("L", [0, 1, 3])
-def test_means_need_no_noise_but_what_tells_slots_apart(L: int) -> None:
+@pytest.mark.parametrize("I", [0, 1, 2])
+def test_with_means_the_last_posterior_alone_is_not_sampled(L: int, I: int) -> None:
+    """Layers and refinements have learned from samples, so they get samples: only what is shown is a mean."""
     model = build(varied(SMALL, inference={"num_layers": L}))
     noise, draws = recorded()
-    parts = model.infer(images(dtype=torch.float32), noise=Noise(noise.normal, means=True)).steps[-1]
-    assert len(draws) == 1
-    assert not torch.equal(parts.masks[:, 0], parts.masks[:, 1])
+    sampled = model.infer(images(dtype=torch.float32), num_steps=I, noise=noise).steps[-1]
+    means = model.infer(images(dtype=torch.float32), num_steps=I, noise=replayed(draws, means=True)).steps[-1]
+    torch.testing.assert_close(means.slots, sampled.slots)
+    assert not torch.equal(means.masks[:, 0], means.masks[:, 1])
+    if L == I == 0:  # nothing but the sample tells slots apart
+        return
+    torch.testing.assert_close(model.decode(means.slots).masks, means.masks)
+    assert not torch.equal(means.masks, sampled.masks)
 
 
 def test_posterior_is_invariant_to_the_order_of_pixels() -> None:

@@ -69,7 +69,7 @@ def decompose_command(
             trained if left out.
         slots: K, number of slots; as trained if left out.
         steps: I, refinement steps; as configured if left out.
-        sample: Sample posteriors instead of taking their means.
+        sample: Sample the last posterior instead of taking its mean.
         tries: Infer so often and keep, for each picture, what reconstructs it best.
         seed: Of the random start of the slots, and of samples.
         largest: Longer side of the arrays of a picture that is larger than this.

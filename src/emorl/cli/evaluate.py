@@ -55,7 +55,7 @@ def evaluate_command(
         images: Number of scenes; all of the split if left out.
         seed: Of the posterior samples.
         seeds: Infer every scene with so many seeds, from `seed` on; scores are means, with their spread.
-        means: Take posteriors at their means; the paper scores samples.
+        means: Decode the mean of the last posterior; the paper scores samples.
         tries: Infer so often and keep, for each image, what reconstructs it best; the paper scores one.
         dci: Also measure how disentangled the slots are; "exact" trees take minutes.
         data: Another data set of the same image size than the one it was trained on, or folder: one's own images.

@@ -74,8 +74,9 @@ def evaluate(
 ) -> Scores:
     """Scores a posterior sample of each of the first `images` scenes, for each of `seeds` seeds from `seed` on.
 
-    Noise is a function of (seed, scene). With `means`, posteriors are not sampled but taken at their mean (Difference
-    33). With several `tries` each image counts with the one of the smallest squared error, as in `Model.decompose`.
+    Noise is a function of (seed, scene). With `means`, the last posterior is not sampled but taken at its mean
+    (Difference 33). With several `tries` each image counts with the one of the smallest squared error, as in
+    `Model.decompose`.
     """
     count = len(scenes) if images is None else min(images, len(scenes))
     if count < 1:

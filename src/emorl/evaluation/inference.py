@@ -19,8 +19,8 @@ def infer(
 ) -> Outcome:
     """Infers slots for `images` (B, 3, H, W), each with the noise of its own seed.
 
-    With `means` posteriors are taken at their means instead of being sampled. Of several `tries` each image gets the
-    one with the smallest squared error. `options` are those of `Model.infer`.
+    With `means` the last posterior is taken at its mean instead of being sampled. Of several `tries` each image gets
+    the one with the smallest squared error. `options` are those of `Model.infer`.
     """
     check_range("tries", tries, 1, MOST_TRIES)
     noise = noise_per_image(seeds, means=means)

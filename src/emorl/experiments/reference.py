@@ -180,7 +180,7 @@ def normal(lam: Tensor) -> Normal:
 
 def sample(noise: Noise, q: Normal) -> Tensor:
     """Returns a sample of `q` made of `noise`, so that it uses the same random numbers as our model."""
-    return noise.start(Gaussian(q.mean, q.stddev))
+    return noise.sample(Gaussian(q.mean, q.stddev))
 
 
 def kl(q: Normal, p: Normal) -> Tensor:

@@ -41,19 +41,26 @@ def part_of(model: Model, name: Name, *, num_slots: int | None, num_steps: int |
 
 
 def inference(model: Model, K: int, I: int, steps: int | None) -> Part:
-    """Images and noise to masks, components and slots, with posteriors at their means as in `decompose`."""
+    """Images and noise to masks, components and slots, with the last posterior at its mean as in `decompose`.
+
+    A model that draws once takes `noise` as it draws it; one that draws several times takes all draws behind each
+    other, (B, draws, ...).
+    """
     size = model.config.image_size
     shapes = noise_shapes(model, K, I)
-    names = ["noise"] if len(shapes) == 1 else [f"noise_{number}" for number in range(1, len(shapes) + 1)]
+    assert len(set(shapes)) <= 1, "draws of different shapes cannot be one input"
+    inputs: dict[str, tuple[int, ...]] = {"image": (3, size, size)}
+    if shapes:
+        inputs["noise"] = shapes[0] if len(shapes) == 1 else (len(shapes), *shapes[0])
 
-    def compute(x: Tensor, *noise: Tensor) -> tuple[Tensor, ...]:
-        drawn = (one.to(dtype_of(model)) for one in noise)
+    def compute(x: Tensor, noise: Tensor | None = None) -> tuple[Tensor, ...]:
+        draws = [] if noise is None else [noise] if len(shapes) == 1 else noise.unbind(dim=1)
+        drawn = (one.to(dtype_of(model)) for one in draws)
         with torch.no_grad():
             x = x.to(dtype_of(model))
             outcome = model.compute(x, K, I, Noise(lambda like: next(drawn), means=True), trace=False)
         return tensors(outcome.steps[-1])
 
-    inputs = {"image": (3, size, size), **dict(zip(names, shapes, strict=True))}
     return Part("infer", inputs, ("masks", "components", "slots"), compute, K, steps)
 
 

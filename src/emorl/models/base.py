@@ -148,12 +148,12 @@ class Model(nn.Module, ABC):
     ) -> Decomposition:
         """Takes images `x` (B, 3, H, W), floats in [0, 1], apart into slots.
 
-        Posteriors are taken at their means, so that `decode` of the slots is this very decomposition (but for the
-        masks of MONet); with `sample` they are sampled, as in training and in the paper's scores. Slots start at
-        random, and sometimes two of them share one object: of several `tries` each image gets the one with the
-        smallest squared error. With a `seed` the result is always the same. `size` is the side of the pictures and
-        masks wanted, if not that of `x`; the "pixels" decoder paints them, from posterior means with `sample` too, and
-        those of other decoders are interpolated.
+        The posterior that inference ends with is taken at its mean, so that `decode` of the slots is this very
+        decomposition (but for the masks of MONet); with `sample` it is sampled, as in training and in the paper's
+        scores. Slots start at random, and sometimes two of them share one object: of several `tries` each image gets
+        the one with the smallest squared error. With a `seed` the result is always the same. `size` is the side of the
+        pictures and masks wanted, if not that of `x`; the "pixels" decoder paints them, from posterior means with
+        `sample` too, and those of other decoders are interpolated.
         """
         check_values(x)
         self.check_images(x)

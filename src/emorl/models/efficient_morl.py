@@ -160,7 +160,8 @@ class EfficientMORL(Model):
             lam_i = lam[-1] = cut(lam[-1])
             q = [Gaussian.from_params(lam_l) for lam_l in lam[1:]]
             q_i = Gaussian.from_params(lam_i)
-            z.append(noise.sample(q_i) if z else noise.start(q_i))  # line 16, l = L; for L = 0 the first draw
+            # Line 16, l = L. For L = 0 it is the first draw, which tells the slots apart.
+            z.append(noise.answer(q_i) if z and I == 0 else noise.sample(q_i))
             conditions = z[1:] if self.config.objective.prior_draw == "ancestral" else [*map(noise.sample, q)]
             p, p_refine = self.prior(conditions, Gaussian.standard(z[-1]))
             kls = [q_l.kl(p_l) for q_l, p_l in zip(q, p, strict=False)]  # Eq. 4; none for L = 0
@@ -175,7 +176,7 @@ class EfficientMORL(Model):
                 delta, h = self.refine(lam_i, gradient, h)
                 lam_i, h = cut(lam_i + delta), cut(h)  # line 23
                 q_i = Gaussian.from_params(lam_i)
-                z_i = noise.sample(q_i)  # line 24
+                z_i = noise.answer(q_i) if i == I else noise.sample(q_i)  # line 24
                 total, nll, masks, components = reconstruct(z_i, is_last=i == I)  # line 25
                 losses.append(beta * q_i.kl(p_refine).sum() + total)  # line 26
                 nlls.append(nll)
@@ -197,8 +198,7 @@ class EfficientMORL(Model):
         features = self.encoder.features(x)
         seen = self.layer.look(features, self.encoder.tokens(features))  # lines 2-3
         for l in range(1, self.config.inference.num_layers + 1):
-            q = Gaussian.from_params(lam[l - 1])
-            z.append(noise.start(q) if l == 1 else noise.sample(q))  # lines 5 and 16
+            z.append(noise.sample(Gaussian.from_params(lam[l - 1])))  # lines 5 and 16
             lam_l, alpha_l = self.layer(seen, z[l - 1], lam[l - 1])  # lines 8-15
             lam.append(as_float32(lam_l))  # refinement adds to it
             alpha.append(alpha_l.detach().unflatten(-1, (1, *features.shape[-2:])))

@@ -122,7 +122,7 @@ class Genesis(Model):
         if self.component_encoder is not None and self.component_prior is not None:
             q_c = posterior_from(self.component_encoder(x, log_masks))
             kls["kl_component"] = q_c.kl(prior_from(self.component_prior(z_m)))
-            slots, z_c = torch.cat([q_m.mu, q_c.mu], dim=-1), noise.sample(q_c)
+            slots, z_c = torch.cat([q_m.mu, q_c.mu], dim=-1), noise.answer(q_c)
         components = self.decoder.render(z_c).sigmoid()
 
         nll = self.likelihood(x, log_masks, components, self.config.likelihood_sigma)
@@ -184,10 +184,10 @@ class AutoregressivePosterior(nn.Module):
     def forward(self, features: Tensor, num_slots: int, noise: Noise) -> tuple[Gaussian, Tensor]:
         """Returns the posterior of each slot and the samples (B, K, D) that those after it are given."""
         q = [posterior_from(self.first(features))]
-        z, state = [noise.sample(q[0])], None
+        z, state = [noise.answer(q[0])], None
         for _ in range(num_slots - 1):
             state = self.lstm(torch.cat([features, z[-1]], dim=-1), state)
             q.append(posterior_from(self.head(state[0])))
-            z.append(noise.sample(q[-1]))
+            z.append(noise.answer(q[-1]))
         mu, sigma = torch.stack([q_k.mu for q_k in q], dim=1), torch.stack([q_k.sigma for q_k in q], dim=1)
         return Gaussian(mu, sigma), torch.stack(z, dim=1)

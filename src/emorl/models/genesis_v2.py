@@ -98,7 +98,7 @@ class GenesisV2(Model):
         if self.position is not None:  # what is averaged over a cluster should tell where it is
             features = features + self.position(*features.shape[-2:])
         q = posterior_from(self.posterior(pool(self.feature_head(features), log_clusters.exp())))
-        z = noise.sample(q)
+        z = noise.answer(q)
         log_masks, components = self.decoder(z)
 
         nll = self.likelihood(x, log_masks, components, self.config.likelihood_sigma)
@@ -167,7 +167,7 @@ class InstanceColouring(nn.Module):
         """Returns log masks (B, K, 1, H, W). The draw of seeds stays random where posteriors give their means."""
         codes = self.codes(features)
         # One number per pixel for all seeds; uniform, like the authors', from the one source of noise.
-        order = torch.special.ndtr(noise.start(Gaussian.standard(codes[:, :1])))
+        order = torch.special.ndtr(noise.sample(Gaussian.standard(codes[:, :1])))
 
         def share(log_scope: Tensor) -> Tensor:
             seed = (order * log_scope.exp()).flatten(1).argmax(dim=1)

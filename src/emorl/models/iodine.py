@@ -106,7 +106,7 @@ class IODINE(Model):
                 # There each step starts a new graph, so memory does not grow with T.
                 lam = lam if training else lam.detach().requires_grad_()
                 q = Gaussian.from_params(lam)
-                z = noise.start(q) if t == 0 else noise.sample(q)
+                z = noise.answer(q) if 0 < t == T else noise.sample(q)  # the first draw tells slots apart
                 kl = q.kl(Gaussian(torch.zeros_like(z), z.new_full(z.shape, self.config.prior_variance**0.5)))
                 total, nll, *picture = self.reconstruct(x, z, trained=training and weight > 0, is_last=t == T)
                 loss_t = total + beta * kl.sum()

@@ -78,7 +78,7 @@ class MONet(Model):
         log_masks = self.attend(x, K)
         mu, log_sigma = self.encoder(x, log_masks).chunk(2, dim=-1)
         q = Gaussian(mu, log_sigma.exp())
-        log_decoded, components = self.decoder(noise.sample(q))
+        log_decoded, components = self.decoder(noise.answer(q))
         terms = {
             "nll": self.likelihood(x, log_masks, components, self.sigmas(K)),
             "kl": q.kl(Gaussian.standard(mu)),

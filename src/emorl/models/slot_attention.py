@@ -138,7 +138,7 @@ class SlotAttention(SlotAutoencoder):
         keys, values = self.attention.keys_and_values(self.encoder(x))
         side = self.encoder.grid(self.config.image_size)
         shape = (x.shape[0], K, self.config.slot_size)
-        slots = noise.start(Gaussian(self.mu.expand(shape), self.log_sigma.exp().expand(shape)))
+        slots = noise.sample(Gaussian(self.mu.expand(shape), self.log_sigma.exp().expand(shape)))
         steps = []
         for t in range(1, T + 1):
             update, alpha = self.attention(keys, values, slots)

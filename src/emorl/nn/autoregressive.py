@@ -34,6 +34,7 @@ class AutoregressivePrior(nn.Module):
         first = Gaussian.standard(z[:, :1])
         if z.shape[1] == 1:
             return first
-        states, _ = self.lstm(z[:, :-1])
+        with torch.autocast(z.device.type, enabled=False):  # many CPUs have no LSTM of 16 bits
+            states, _ = self.lstm(z[:, :-1])
         rest = prior_from(self.head(states))
         return Gaussian(torch.cat([first.mu, rest.mu], dim=1), torch.cat([first.sigma, rest.sigma], dim=1))
