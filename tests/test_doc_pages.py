@@ -163,14 +163,3 @@ def test_python_on_a_page_runs(
     script = "\n".join(blocks(text_of(ROOT / "docs" / name), "python"))
     exec(compile(script, name, "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out
-
-
-def test_pictures_come_from_experiments() -> None:
-    """A picture is named after the experiment that draws it, whose result is there."""
-    others = {"home.gif": "zoo", "explorer.gif": None}  # the explorer's was taken of the page itself
-    for picture in (ROOT / "docs" / "images").iterdir():
-        named = [name for name in EXPERIMENTS if re.fullmatch(rf"{name}(-[\w-]+)?", picture.stem)]
-        experiment = others[picture.name] if picture.name in others else max(named, key=len, default="")
-        assert experiment != "", picture.name
-        if experiment is not None:
-            assert (ROOT / "results" / f"{experiment}.json").exists(), picture.name

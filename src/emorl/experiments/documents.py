@@ -6,20 +6,22 @@ Markers `<!-- name -->` and `<!-- /name -->` stand around what is rendered; ever
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from emorl.errors import UserError
 from emorl.experiments import EXPERIMENTS
+from emorl.experiments.drawn import EARLIER, PICTURES, is_current, take
 from emorl.experiments.excerpts import excerpts
 from emorl.experiments.results import Result, merged
 from emorl.experiments.runner import labels_of
 from emorl.experiments.tables import NOT_RUN, provenance, results_table
-from emorl.files import make_directory, read_bytes, write_bytes
+from emorl.files import read_bytes, write_bytes
 
 LARGEST_PAGE = 2**24  # bytes
-RESULTS, PICTURES = Path("results"), Path("docs") / "images"
+RESULTS = Path("results")
 
 
 def read_results(root: Path) -> dict[str, Result]:
@@ -30,7 +32,7 @@ def read_results(root: Path) -> dict[str, Result]:
     return {name: Result.read(path) for name, path in paths.items() if path.exists()}
 
 
-def usual_section(name: str, result: Result | None, *, has_picture: bool) -> str:
+def usual_section(name: str, result: Result | None, picture: Path) -> str:
     """An experiment as Markdown: the command, how it is made, what the paper says, the table and the picture."""
     experiment = EXPERIMENTS[name]
     parts = [f"`emorl reproduce {name}`: {experiment.how('cpu')}."]
@@ -38,8 +40,9 @@ def usual_section(name: str, result: Result | None, *, has_picture: bool) -> str
     if result is None:
         return "\n\n".join([*parts, f"This was {NOT_RUN}."])
     parts += [results_table(experiment, result, labels_of(name, "cpu")), provenance(result)]
-    if has_picture:
-        parts.append(f"![{experiment.title}](images/{name}.png)")
+    if picture.exists():
+        parts.append(f"![{experiment.title}](images/{picture.name})")
+        parts += [] if is_current(picture, result) else [EARLIER]
     return "\n\n".join(parts)
 
 
@@ -50,8 +53,8 @@ def sections(root: Path) -> dict[str, str]:
     for name, experiment in EXPERIMENTS.items():
         result = results.get(name)
         if experiment.sections is None:
-            has_picture = (root / PICTURES / f"{name}.png").exists()
-            found[f"docs/reproduction.md#{name}"] = usual_section(name, result, has_picture=has_picture)
+            picture = root / PICTURES / f"{name}.png"
+            found[f"docs/reproduction.md#{name}"] = usual_section(name, result, picture)
         elif result is not None:
             found |= experiment.sections(result)
     return found
@@ -90,12 +93,15 @@ def render(root: Path) -> list[Path]:
     return old
 
 
-def illustrate(root: Path) -> None:
+def illustrate(root: Path, names: Iterable[str] = EXPERIMENTS) -> None:
     """Draws the pictures that come from results alone."""
-    for name, result in read_results(root).items():
+    results = read_results(root)
+    for name in names:
         draw = EXPERIMENTS[name].illustrate
-        if draw is not None:
-            draw(result, root / PICTURES)
+        if draw is not None and name in results:
+            with tempfile.TemporaryDirectory() as folder:
+                draw(results[name], Path(folder))
+                take(Path(folder).iterdir(), root / PICTURES, results[name])
 
 
 def publish(result: Result, folder: Path, root: Path) -> None:
@@ -110,8 +116,8 @@ def publish(result: Result, folder: Path, root: Path) -> None:
     if earlier is not None and labels:
         result = replace(result, rows=merged(result.rows, earlier, labels))
     result.write(root / RESULTS / f"{result.experiment}.json")
-    make_directory(root / PICTURES)
-    for picture in [*folder.glob(f"{result.experiment}.png"), *folder.glob(f"{result.experiment}-*.png")]:
-        write_bytes(root / PICTURES / picture.name, picture.read_bytes())
-    illustrate(root)
+    name = result.experiment
+    drawn = [*folder.glob(f"{name}.png"), *folder.glob(f"{name}-*.png")]
+    take(drawn, root / PICTURES, read_results(root)[name])
+    illustrate(root, [name])
     render(root)

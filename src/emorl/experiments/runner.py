@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Literal
 from emorl.errors import UserError, nearest
 from emorl.experiments import EXPERIMENTS
 from emorl.experiments.base import Experiment, Job
+from emorl.experiments.drawn import take
 from emorl.experiments.queue import train_missing
 from emorl.experiments.results import Result, Row, check_result, merged, run_of, stale
 from emorl.experiments.scales import ScaleName, Wanted
@@ -77,7 +79,9 @@ def reproduce(
         result = replace(result, rows=merged(rows, Result.read(path), labels_of(name, scale)))
     result.write(path)
     if experiment.draw is not None and not only:
-        experiment.draw(trained, rows, path.with_suffix(".png"))
+        with tempfile.TemporaryDirectory() as drawn:
+            experiment.draw(trained, rows, Path(drawn) / f"{name}.png")
+            take(Path(drawn).iterdir(), path.parent, Result.read(path))
     return result
 
 

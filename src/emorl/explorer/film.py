@@ -21,6 +21,7 @@ from typing import Any
 from PIL import Image
 
 from emorl.errors import UserError
+from emorl.experiments.drawn import marked, source_of_weights
 from emorl.files import MARK, check_output, write_bytes
 from emorl.plots.panels import in_a_row
 
@@ -177,7 +178,7 @@ def main(path: Path) -> None:
     """Writes the film."""
     check_output(path)
     with opened() as page:
-        write_bytes(path, as_small_gif(film(page)))
+        write_bytes(path, marked(as_small_gif(film(page)), source_of_weights([MODEL])))
 
 
 if __name__ == "__main__":
