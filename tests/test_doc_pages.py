@@ -155,7 +155,7 @@ def test_named_files_and_code_exist() -> None:
                 assert re.search(rf"\b{name}\b", source), f"{path.name}: {span}"
 
 
-@pytest.mark.parametrize("name", ["quickstart.md", "tutorials/edit.md", "tutorials/slots.md"])
+@pytest.mark.parametrize("name", ["quickstart.md", "tutorials/edit.md"])
 def test_python_on_a_page_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

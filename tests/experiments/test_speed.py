@@ -135,7 +135,8 @@ def test_targets_follow_from_rows(asked: list[str]) -> None:
         "| training step, Tetrominoes, I=3: times faster than reference | 2.00 | at least 2.8 | no |" in text
     )
     assert (
-        "| training step, CLEVR6, I=3 | 2.0 times as fast | 2.0 times as fast |" in pages["README.md#speed"]
+        "| training step, CLEVR6, I=3 | 2.0 times as fast | 2.0 times as fast |"
+        in pages["docs/efficiency.md#short"]
     )
 
 

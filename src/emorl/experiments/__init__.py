@@ -30,6 +30,7 @@ from emorl.experiments import (
     table_2,
     table_3,
     tfrecord,
+    tries,
     zoo,
 )
 from emorl.experiments.base import Experiment
@@ -55,6 +56,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "photographs": photographs.EXPERIMENT,
     "levers": levers.EXPERIMENT,
     "exploration": exploration.EXPERIMENT,
+    "tries": tries.EXPERIMENT,
     "zoo": zoo.EXPERIMENT,
     "glossary": glossary.EXPERIMENT,
     # Costs

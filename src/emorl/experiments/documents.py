@@ -15,7 +15,7 @@ from emorl.errors import UserError
 from emorl.experiments import EXPERIMENTS
 from emorl.experiments.drawn import EARLIER, PICTURES, is_current, take
 from emorl.experiments.excerpts import excerpts
-from emorl.experiments.results import Result, merged
+from emorl.experiments.results import Result, merged, run_of
 from emorl.experiments.runner import labels_of
 from emorl.experiments.tables import NOT_RUN, provenance, results_table
 from emorl.files import read_bytes, write_bytes
@@ -39,7 +39,10 @@ def usual_section(name: str, result: Result | None, picture: Path) -> str:
     parts += [f"Paper: {experiment.paper}"] if experiment.paper else []
     if result is None:
         return "\n\n".join([*parts, f"This was {NOT_RUN}."])
-    parts += [results_table(experiment, result, labels_of(name, "cpu")), provenance(result)]
+    labels = labels_of(name, "cpu")
+    older = [row.label for row in result.rows if labels and run_of(row.label, labels) is None]
+    note = f" Rows from “{older[0]}” on are of an earlier protocol." if older else ""
+    parts += [results_table(experiment, result, labels), provenance(result) + note]
     if picture.exists():
         parts.append(f"![{experiment.title}](images/{picture.name})")
         parts += [] if is_current(picture, result) else [EARLIER]

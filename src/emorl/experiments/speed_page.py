@@ -17,7 +17,7 @@ KERNELS = "GFLOP/s of a decoder's convolution"
 SHARES = "shares of a training step, CLEVR6, I=3"
 PAGES = "microseconds of the system per page of new memory"
 GIVEN_MEMORY = 12 * 2**30  # bytes: that of the paper's GPU
-PLACES = ("docs/efficiency.md#speed", "README.md#speed")
+PLACES = ("docs/efficiency.md#speed", "docs/efficiency.md#short")
 # What pages say of results of earlier versions, which did not tell the two ways of memory apart.
 AGAIN = "To be measured again, with and without freed memory kept: `emorl reproduce speed`."
 Numbers = Mapping[str, float]
@@ -130,7 +130,7 @@ def largest_batch(memory: Numbers, who: str, batch: int) -> float:
 
 
 def sections(result: Result) -> dict[str, str]:
-    """All of it for the page about efficiency, the ratios to reference mode for the README."""
+    """All of it for the page about efficiency, whose beginning has the ratios to reference mode."""
     if f"{CLEVR}, {DEFAULTS}" not in grouped(result, "ms"):
         return dict.fromkeys(PLACES, AGAIN)
     found = targets(result)
