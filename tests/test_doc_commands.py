@@ -70,7 +70,15 @@ def has_commands(path: Path) -> bool:
     return any(line.startswith("emorl ") for line in commands(text_of(path)))
 
 
-@pytest.mark.parametrize("path", [*filter(has_commands, DOCS)], ids=lambda path: path.name)
+PAGES = [
+    # tests/export/ exports small models; these are whole ones
+    pytest.param(path, marks=pytest.mark.slow if path.name == "export.md" else (), id=path.name)
+    for path in DOCS
+    if has_commands(path)
+]
+
+
+@pytest.mark.parametrize("path", PAGES)
 def test_the_commands_of_a_page_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     draw_photos(tmp_path / "photos")

@@ -43,7 +43,7 @@ HOME = (
     "efficient-morl/multi-dsprites-long",
     "efficient-morl/clevr6-long",
 )  # from top to bottom
-CHOSEN_FROM = 7  # the first held-out scenes: the one with the median ARI is shown
+CHOSEN_FROM = 3  # the first held-out scenes: the one with the median ARI is shown
 HOLD = 8  # frames that a slot stays the last one; the finished picture stays three times as long
 
 
