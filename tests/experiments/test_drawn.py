@@ -62,7 +62,7 @@ def test_a_mark_changes_no_pixel(kind: str) -> None:
     assert mark_of(content) == "0123456789abcdef"
     assert mark_of(marked(content, "f" * 16)) == "f" * 16
     with Image.open(io.BytesIO(content)) as opened:
-        assert np.array_equal(opened.convert("RGB"), picture.convert("RGB"))
+        assert np.array_equal(np.asarray(opened.convert("RGB")), np.asarray(picture.convert("RGB")))
 
 
 def test_other_numbers_and_other_weights_are_another_source(monkeypatch: pytest.MonkeyPatch) -> None:
