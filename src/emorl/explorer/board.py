@@ -22,7 +22,7 @@ from emorl.explorer.moves import (
     shown,
     spread,
 )
-from emorl.explorer.turns import targets_of, turned
+from emorl.explorer.turns import Turn, turned
 from emorl.models.base import Model
 from emorl.nn.pixels import PixelDecoder
 
@@ -55,7 +55,8 @@ class Board:
         self.done: list[Position] = []
         self.stroke: int | None = None
         self.guide: Mover | None = None  # of models whose slots have no frame, once it is known
-        self.reached = 0.0  # radians by which the stroke has turned its slot
+        self.metric = torch.eye(slots.shape[1])  # how unlike real slots a change is, once that is known
+        self.turn = Turn()  # by the present stroke
         self.painted_slots = torch.full_like(slots, torch.nan)
         size = model.config.image_size
         self.logits = slots.new_zeros(len(slots), 1, size, size)
@@ -91,12 +92,12 @@ class Board:
         self.masks = visible.softmax(dim=0)
         return changed
 
-    def change(self, position: Position, stroke: int | None = None) -> list[int]:
+    def change(self, position: Position, stroke: int | None = None, turn: Turn | None = None) -> list[int]:
         """Makes `position` the present one. Changes of one `stroke`, as a drag is, are undone together."""
         if stroke is None or stroke != self.stroke:
             self.done = [*self.done[1 - MOST_UNDONE :], self.now]
         self.stroke, self.undone = stroke, []
-        self.now = position
+        self.now, self.turn = position, turn or Turn()
         return self.paint()
 
     def at_stroke_start(self, stroke: int | None) -> Position:
@@ -107,14 +108,14 @@ class Board:
         """Takes the last change back, if there is one."""
         if self.done:
             self.undone.append(self.now)
-            self.now, self.stroke = self.done.pop(), None
+            self.now, self.stroke, self.turn = self.done.pop(), None, Turn()
         return self.paint()
 
     def redo(self) -> list[int]:
         """Makes the last change that was undone again."""
         if self.undone:
             self.done.append(self.now)
-            self.now, self.stroke = self.undone.pop(), None
+            self.now, self.stroke, self.turn = self.undone.pop(), None, Turn()
         return self.paint()
 
     def reset(self) -> list[int]:
@@ -144,24 +145,20 @@ class Board:
     def move(self, k: int, move: Move, stroke: int | None) -> list[int]:
         """Moves what slot `k` shows, away from where it was when the stroke began."""
         start = self.at_stroke_start(stroke)
-        if start is self.now:
-            self.reached = 0.0
         z = self.moved(k, start.slots[k], move, self.slots[k])
+        turn = Turn()
         if move.turn and isinstance(self.model.decoder, PixelDecoder):
-            z = self.turned(k, z, move.turn)
-        return self.change(self.with_slot(k, z, start), stroke)
+            turn = self.turned(k, z, move.turn, Turn() if start is self.now else self.turn)
+        return self.change(self.with_slot(k, z + turn.change, start), stroke, turn)
 
-    def turned(self, k: int, z: Tensor, turn: float) -> Tensor:
-        """What slot `k` must be to show what `z` (D,) shows, turned; a large turn takes several requests."""
+    def turned(self, k: int, z: Tensor, wanted: float, done: Turn) -> Turn:
+        """Turns what slot `k` would show if it were `z` (D,), some of which is `done`; the rest may take more calls."""
         decoder = self.model.decoder
         assert isinstance(decoder, PixelDecoder)
         others = [n for n in range(len(self.slots)) if n != k and n not in self.now.removed]
-        angles = targets_of(self.reached, turn)
-        near = self.slots[k] if self.reached else z
-        self.reached = angles[-1]
         with torch.no_grad():
             spread = self.spread_of(k, z)
-        return turned(decoder, z, self.slots[others], spread, angles, near)
+        return turned(decoder, z, self.slots[others], spread, done, wanted, self.metric)
 
     def swap(self, k: int, other: int) -> list[int]:
         """Puts each of two objects where the other was."""

@@ -13,7 +13,7 @@ export function make(tag, fields = {}, ...children) {
   return element;
 }
 
-const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+const percent = (share) => (share > 0 && share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`);
 const dot = ([r, g, b]) => {
   const element = make("span", { className: "dot" });
   element.style.background = `rgb(${r} ${g} ${b})`;
