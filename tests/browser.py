@@ -12,7 +12,7 @@ import pytest
 from emorl.explorer.film import FLAGS, chromium
 
 CHROMIUM = chromium()
-WAIT = 60_000  # milliseconds: a busy machine is slow
+WAIT = 180_000  # milliseconds: a busy machine is slow
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
 in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")

@@ -147,7 +147,8 @@ def turn_by(board: Board, k: int, angle: float, steps: int = 16) -> None:
 
 def test_what_the_model_has_not_seen_ends_a_turn_before_the_object_loses_its_shape() -> None:
     """Things that stand on a floor tip over a little, and are held there."""
-    board = board_of(CLEVR, 2)
+    board, run = board_of(CLEVR, 2), opened(CLEVR)
+    board.metric = metric_of(slots_of(run.model, run.scenes("test"), images=12).flatten(0, 1))
     k = an_object(board)
     picture, mask = board.picture, board.masks[k]
     turn_by(board, k, math.pi / 2)
@@ -193,7 +194,7 @@ def test_an_object_can_be_moved_and_resized_while_it_is_turned() -> None:
     assert before is not None
     assert after is not None
     assert after.down - before.down == pytest.approx(0.16, abs=0.05)
-    assert math.log(after.size / before.size) == pytest.approx(0.24, abs=0.1)
+    assert math.log(after.size / before.size) == pytest.approx(0.24, abs=0.15)
 
 
 @torch.no_grad()
