@@ -40,7 +40,7 @@ def port() -> Iterator[int]:
 
 @pytest.fixture
 def page(visit: Visit, port: int) -> Any:
-    return shown(visit(address_of(port, SPRITES, 3), viewport={"width": 1280, "height": 800}))
+    return shown(visit(address_of(port, SPRITES, 3), viewport={"width": 1280, "height": 900}))
 
 
 def drag(page: Any, down: float, right: float) -> int:
@@ -125,7 +125,7 @@ def test_an_object_that_cannot_be_turned_further_is_held_and_the_page_says_so(
     for _ in range(16):
         settled(page, lambda: page.locator("#stage").press("]"))
     assert page.evaluate("explorer.frame.is_held")
-    assert 0 < page.evaluate("explorer.frame.turned") < 1.5
+    assert 0 < page.evaluate("explorer.frame.turned[explorer.chosen]") < 1.5
     assert "seen no object like this turned further" in page.inner_text("#hint")
     settled(page, lambda: page.keyboard.press("Control+z"))
     assert page.inner_text("#hint") == hint
@@ -148,7 +148,7 @@ def test_every_key_does_what_the_page_says(page: Any) -> None:
     turned = []
     for key in ("[", "]"):
         settled(page, lambda key=key: stage.press(key))  # type: ignore[misc]
-        turned.append(page.evaluate("explorer.frame.turned"))
+        turned.append(page.evaluate("explorer.frame.turned[explorer.chosen]"))
         settled(page, lambda: page.keyboard.press("Control+z"))
     assert turned == pytest.approx([-0.1, 0.1])
     settled(page, lambda: page.keyboard.press("Control+Shift+z"))

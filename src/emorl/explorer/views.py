@@ -49,8 +49,8 @@ def board_reply(
         },
         "can_undo": bool(board.done),
         "can_redo": bool(board.undone),
-        "turned": board.turn.angle,
-        "is_held": board.turn.is_held,
+        "turned": {k: turn.angle for k, turn in board.now.turns.items()},
+        "is_held": board.is_held,
         "error": float((board.picture - board.image).square().mean()),
     }
     pictures = {"masks": as_bytes(board.masks), "result": as_bytes(board.picture)}

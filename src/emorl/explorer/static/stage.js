@@ -120,7 +120,7 @@ export class Stage {
     event.preventDefault();
     handle.setPointerCapture(event.pointerId);
     const from = this.polar(event, place);
-    this.pulled = { slot, place, isTurn: handle.id === "turn", from, turn: 0, stroke: this.page.newStroke() };
+    this.pulled = { slot, place, isTurn: handle.id === "turn", from, turn: 0, before: this.page.frame.turned[slot] ?? 0, stroke: this.page.newStroke() };
   }
 
   polar(event, place) {
@@ -201,7 +201,7 @@ export class Stage {
   // Where the model turns the object no further, the handle stays behind the pointer.
   get handleAngle() {
     if (!this.pulled?.isTurn) return -Math.PI / 2;
-    const { from, turn } = this.pulled;
-    return from.angle + (this.page.frame.is_held ? this.page.frame.turned : turn);
+    const { slot, from, turn, before } = this.pulled;
+    return from.angle + (this.page.frame.is_held ? (this.page.frame.turned[slot] ?? 0) - before : turn);
   }
 }
