@@ -16,6 +16,8 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 import pytest
 import torch
 
+from browser import Visit, started, visits
+
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
 
@@ -65,3 +67,17 @@ def start_emorl(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
         return subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
 
     return start
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, for the tests of one file: while it runs, its process can run no other event loop."""
+    with started() as window:
+        yield window
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Visit]:
+    """Opens pages in it."""
+    with visits(browser) as opened:
+        yield opened

@@ -20,11 +20,10 @@ from urllib.parse import unquote
 import pytest
 
 import emorl
+from browser import PHONE, Visit, in_a_browser
 from conftest import ROOT
 
 CONFIG = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 LOADED = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src", "video": "src"}
 
 
@@ -157,48 +156,9 @@ def address(site: Path) -> Iterator[str]:
     thread.join()
 
 
-in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def visit(browser: Any) -> Iterator[Any]:
-    """Opens pages; afterwards, nothing went wrong and nothing was asked of other hosts."""
-    problems: list[str] = []
-    requested: list[str] = []
-    contexts = []
-
-    def visit(url: str, **options: Any) -> Any:
-        context = browser.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
-        page.on("request", lambda request: requested.append(request.url))
-        page.goto(url, wait_until="networkidle")
-        return page
-
-    yield visit
-    for context in contexts:
-        context.close()
-    assert problems == []
-    assert requested
-    assert all(re.match(r"http://127\.0\.0\.1:|file:|data:|blob:", url) for url in requested), requested
-
-
 @in_a_browser
-def test_no_page_is_wider_than_a_phone(visit: Any, address: str) -> None:
-    page = visit(f"{address}index.html", viewport={"width": 390, "height": 844}, is_mobile=True)
+def test_no_page_is_wider_than_a_phone(visit: Visit, address: str) -> None:
+    page = visit(f"{address}index.html", **PHONE)
     for name in pages_of(CONFIG["nav"]):
         page.goto(f"{address}{name.removesuffix('.md')}.html")
         width, shown = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
@@ -210,7 +170,7 @@ def test_no_page_is_wider_than_a_phone(visit: Any, address: str) -> None:
 
 
 @in_a_browser
-def test_light_and_dark(visit: Any, address: str) -> None:
+def test_light_and_dark(visit: Visit, address: str) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     found = {
         scheme: [int(n) for n in re.findall(r"\d+", visit(address, color_scheme=scheme).evaluate(ground))[:3]]
@@ -222,7 +182,7 @@ def test_light_and_dark(visit: Any, address: str) -> None:
 
 @in_a_browser
 @pytest.mark.parametrize("from_disk", [False, True])
-def test_search_finds_an_answer(visit: Any, address: str, site: Path, from_disk: bool) -> None:
+def test_search_finds_an_answer(visit: Visit, address: str, site: Path, from_disk: bool) -> None:
     page = visit(f"{site.as_uri()}/install.html" if from_disk else f"{address}install.html")
     answer = page.locator("a[href*='#why-are-my-slots-empty']")
     assert answer.count() == 0

@@ -19,6 +19,7 @@ from emorl.explorer.messages import read_reply
 
 SPRITES = "efficient-morl/multi-dsprites"
 BLOCKS = "efficient-morl/tetrominoes"
+CLEVR = "efficient-morl/clevr6"
 
 Reply = tuple[dict[str, Any], dict[str, Array]]
 

@@ -172,6 +172,15 @@ def test_what_is_no_picture_is_refused(content: bytes, told: str) -> None:
         read_upload(content)
 
 
+@pytest.mark.parametrize("kind", ["PPM", "ICO", "TGA", "PCX", "SGI"])
+def test_formats_that_nobody_needs_are_refused(kind: str) -> None:
+    """Pillow reads them; each decoder more is one more way in."""
+    content = encoded(kind)
+    assert Image.open(io.BytesIO(content)).format == kind
+    with pytest.raises(UserError, match="cannot be read"):
+        read_upload(content)
+
+
 def test_a_bomb_is_refused_before_it_is_decoded() -> None:
     buffer = io.BytesIO()
     Image.new("1", (9000, 9000)).save(buffer, "PNG")

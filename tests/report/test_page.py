@@ -6,15 +6,16 @@ import html
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from browser import CHROMIUM, Visit, in_a_browser
 from emorl.cli import main
 from emorl.evaluation.sweeps import Progress
+from emorl.explorer.film import FLAGS
 from emorl.files import write_json
 from emorl.models import MODELS
 from emorl.report.groups import Extent
@@ -103,7 +104,6 @@ def test_a_page_escapes_everything() -> None:
 
 # The browser
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 LOOK = """<!doctype html><meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:;
  style-src 'unsafe-inline'; script-src 'unsafe-inline'"><link rel="icon" href="data:,">
 <iframe width="390" height="800" srcdoc="PAGE"></iframe><script>
@@ -117,15 +117,14 @@ def seen(page: str, folder: Path, look: str) -> subprocess.CompletedProcess[str]
     """What a browser makes of a page in the frame of `look`, without any network."""
     (folder / "look.html").write_text(look.replace("PAGE", html.escape(page)), encoding="utf-8")
     options = [
-        "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-        "--disable-component-update", "--disable-sync", f"--user-data-dir={folder / 'profile'}",
+        "--headless", *FLAGS, f"--user-data-dir={folder / 'profile'}",
         "--virtual-time-budget=5000", "--enable-logging=stderr", "--dump-dom",
     ]  # fmt: skip
-    command = [BROWSER or "", *options, (folder / "look.html").as_uri()]
+    command = [CHROMIUM or "", *options, (folder / "look.html").as_uri()]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no browser")
+@in_a_browser
 def test_a_phone_shows_the_page_without_scrolling_sideways(page: str, tmp_path: Path) -> None:
     result = seen(page, tmp_path, LOOK)
     overflow, images, loaded = map(int, re.findall(r"<title>(\d+),(\d+),(\d+)", result.stdout)[0])
@@ -135,30 +134,20 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(page: str, tmp_path: 
 
 
 @pytest.fixture
-def opened(page: str, tmp_path: Path) -> Iterator[Any]:
+def opened(page: str, tmp_path: Path, visit: Visit) -> Any:
     """The page from a file, in a browser that a script can steer."""
-    from playwright.sync_api import sync_playwright
-
     (tmp_path / "report.html").write_text(page, encoding="utf-8")
-    with sync_playwright() as driver:
-        flags = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-        browser = driver.chromium.launch(executable_path=BROWSER, args=flags)
-        window = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
-        window.set_default_timeout(60_000)
-        problems: list[str] = []
-        window.on("pageerror", lambda error: problems.append(str(error)))
-        window.goto((tmp_path / "report.html").as_uri())
-        for kind in ("touch", "follow"):
-            window.locator(f"figure.{kind}.ready").first.wait_for()
-        yield window
-        browser.close()
-        assert problems == []
+    size = {"width": 390, "height": 844}
+    window = visit((tmp_path / "report.html").as_uri(), viewport=size, color_scheme="dark")
+    for kind in ("touch", "follow"):
+        window.locator(f"figure.{kind}.ready").first.wait_for()
+    return window
 
 
 READ = "(one) => [...one.getContext('2d').getImageData(0, 0, one.width, one.height).data]"
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no browser")
+@in_a_browser
 def test_a_slot_is_lit_steps_are_flipped_and_traversals_follow(opened: Any) -> None:
     assert opened.evaluate("document.documentElement.scrollWidth") <= 390
     touch = opened.locator("figure.touch").first
@@ -224,7 +213,7 @@ def test_a_stopped_training_is_told_with_its_step(long_page: str) -> None:
     assert "<td>12 of 99</td><td>12</td>" in re.sub(r">\s+<", "><", long_page)
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no browser")
+@in_a_browser
 def test_long_names_and_all_columns_fit_into_a_window(long_page: str, tmp_path: Path) -> None:
     count, *cut = map(
         int, re.findall(r"<title>([\d,]+)", seen(long_page, tmp_path, LOOK_AT_TABLES).stdout)[0].split(",")

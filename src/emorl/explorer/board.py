@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import torch
@@ -22,7 +22,7 @@ from emorl.explorer.moves import (
     shown,
     spread,
 )
-from emorl.explorer.turns import targets_of, turned
+from emorl.explorer.turns import Turn, turned
 from emorl.models.base import Model
 from emorl.nn.pixels import PixelDecoder
 
@@ -38,10 +38,11 @@ class Mover(Protocol):
 
 @dataclass(frozen=True)
 class Position:
-    """What can be undone: the slots, and which of them are removed."""
+    """What can be undone: the slots, which of them are removed, and how far some are turned."""
 
     slots: Tensor  # (K, D)
     removed: frozenset[int] = frozenset()
+    turns: Mapping[int, Turn] = field(default_factory=dict)
 
 
 class Board:
@@ -55,7 +56,8 @@ class Board:
         self.done: list[Position] = []
         self.stroke: int | None = None
         self.guide: Mover | None = None  # of models whose slots have no frame, once it is known
-        self.reached = 0.0  # radians by which the stroke has turned its slot
+        self.metric = torch.eye(slots.shape[1])  # how unlike real slots a change is, once that is known
+        self.is_held = False  # whether the last edit wanted to turn an object further than the model can
         self.painted_slots = torch.full_like(slots, torch.nan)
         size = model.config.image_size
         self.logits = slots.new_zeros(len(slots), 1, size, size)
@@ -91,12 +93,12 @@ class Board:
         self.masks = visible.softmax(dim=0)
         return changed
 
-    def change(self, position: Position, stroke: int | None = None) -> list[int]:
+    def change(self, position: Position, stroke: int | None = None, *, is_held: bool = False) -> list[int]:
         """Makes `position` the present one. Changes of one `stroke`, as a drag is, are undone together."""
         if stroke is None or stroke != self.stroke:
             self.done = [*self.done[1 - MOST_UNDONE :], self.now]
         self.stroke, self.undone = stroke, []
-        self.now = position
+        self.now, self.is_held = position, is_held
         return self.paint()
 
     def at_stroke_start(self, stroke: int | None) -> Position:
@@ -107,26 +109,29 @@ class Board:
         """Takes the last change back, if there is one."""
         if self.done:
             self.undone.append(self.now)
-            self.now, self.stroke = self.done.pop(), None
+            self.now, self.stroke, self.is_held = self.done.pop(), None, False
         return self.paint()
 
     def redo(self) -> list[int]:
         """Makes the last change that was undone again."""
         if self.undone:
             self.done.append(self.now)
-            self.now, self.stroke = self.undone.pop(), None
+            self.now, self.stroke, self.is_held = self.undone.pop(), None, False
         return self.paint()
 
     def reset(self) -> list[int]:
         """As inferred; that can be undone, too."""
         return self.change(self.first)
 
-    def with_slot(self, k: int, z: Tensor, base: Position | None = None) -> Position:
+    def with_slot(
+        self, k: int, z: Tensor, base: Position | None = None, turn: Turn | None = None
+    ) -> Position:
         """The position `base`, by default the present one, with another slot `k`, which is then not removed."""
         base = base or self.now
         slots = base.slots.clone()
         slots[k] = z
-        return Position(slots, base.removed - {k})
+        turns = {n: known for n, known in base.turns.items() if n != k}
+        return Position(slots, base.removed - {k}, {**turns, k: turn} if turn else turns)
 
     def set_number(self, k: int, d: int, value: float, stroke: int | None) -> list[int]:
         """Sets dimension `d` of slot `k`."""
@@ -139,29 +144,29 @@ class Board:
         removed = self.now.removed | {k} if is_removed else self.now.removed - {k}
         if len(removed) == len(self.slots):
             raise UserError("The last slot cannot be removed: bring another one back first.")
-        return self.change(Position(self.slots, removed))
+        return self.change(replace(self.now, removed=removed))
 
     def move(self, k: int, move: Move, stroke: int | None) -> list[int]:
         """Moves what slot `k` shows, away from where it was when the stroke began."""
         start = self.at_stroke_start(stroke)
-        if start is self.now:
-            self.reached = 0.0
-        z = self.moved(k, start.slots[k], move, self.slots[k])
-        if move.turn and isinstance(self.model.decoder, PixelDecoder):
-            z = self.turned(k, z, move.turn)
-        return self.change(self.with_slot(k, z, start), stroke)
+        z, turn = self.moved(k, start.slots[k], move, self.slots[k]), start.turns.get(k)
+        if not move.turn or not isinstance(self.model.decoder, PixelDecoder):
+            return self.change(self.with_slot(k, z, start, turn), stroke)
+        # An object that was turned before goes on from how it first stood, or else it would blur a little each time.
+        before = turn or Turn()
+        z = z - before.change
+        done = before if start is self.now else self.now.turns.get(k, before)
+        turn = self.turned(k, z, before.angle + move.turn, done)
+        return self.change(self.with_slot(k, z + turn.change, start, turn), stroke, is_held=turn.is_held)
 
-    def turned(self, k: int, z: Tensor, turn: float) -> Tensor:
-        """What slot `k` must be to show what `z` (D,) shows, turned; a large turn takes several requests."""
+    def turned(self, k: int, z: Tensor, wanted: float, done: Turn) -> Turn:
+        """Turns what slot `k` would show if it were `z` (D,), some of which is `done`; the rest may take more calls."""
         decoder = self.model.decoder
         assert isinstance(decoder, PixelDecoder)
         others = [n for n in range(len(self.slots)) if n != k and n not in self.now.removed]
-        angles = targets_of(self.reached, turn)
-        near = self.slots[k] if self.reached else z
-        self.reached = angles[-1]
         with torch.no_grad():
             spread = self.spread_of(k, z)
-        return turned(decoder, z, self.slots[others], spread, angles, near)
+        return turned(decoder, z, self.slots[others], spread, done, wanted, self.metric)
 
     def swap(self, k: int, other: int) -> list[int]:
         """Puts each of two objects where the other was."""

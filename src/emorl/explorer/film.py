@@ -53,6 +53,11 @@ FLAGS = [
 ]  # fmt: skip
 
 
+def chromium() -> str | None:
+    """Where Chromium is on this machine; None if it is not."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
 class Camera:
     """A page, the pointer on it, and the pictures that were taken."""
 
@@ -138,7 +143,7 @@ def opened() -> Iterator[Any]:
         from playwright.sync_api import sync_playwright
     except ImportError:
         raise UserError("A film needs playwright, which is not installed: pip install playwright") from None
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    browser = chromium()
     if browser is None:
         raise UserError("A film needs Chromium, which is not here: apt-get install chromium")
     command = [sys.executable, "-m", "emorl", "explore", "--port", "0"]
@@ -148,13 +153,13 @@ def opened() -> Iterator[Any]:
             found = re.search(r"http://\S+/", server.stderr.readline())
             if found is None:
                 raise UserError("The explorer did not start.")
-            chromium = driver.chromium.launch(executable_path=browser, args=FLAGS)
-            page = chromium.new_page(viewport=WINDOW, color_scheme="light")  # type: ignore[arg-type]
+            window = driver.chromium.launch(executable_path=browser, args=FLAGS)
+            page = window.new_page(viewport=WINDOW, color_scheme="light")  # type: ignore[arg-type]
             page.goto(f"{found[0]}#m={MODEL.replace('/', '%2F')}&i={SCENE}")
             page.wait_for_selector("#sliders .slider", timeout=300_000)
             page.evaluate(POINTER)
             yield page
-            chromium.close()
+            window.close()
         finally:
             server.terminate()
 

@@ -16,6 +16,7 @@ from emorl.evaluation.dci import kinds_of, objects_of
 from emorl.evaluation.latents import ranges_of, slots_of
 from emorl.explorer.board import Board
 from emorl.explorer.guide import Guide, learn_guide
+from emorl.explorer.turns import metric_of
 from emorl.models.base import Model
 
 SCENES = 32  # to look at: enough for ranges, and done in seconds
@@ -30,6 +31,7 @@ class Study:
 
     ranges: Tensor  # (2, D), least and greatest
     labels: tuple[str, ...]  # the factor that each dimension follows best; "" where there is none
+    metric: Tensor  # (D, D), how unlike these slots a change of a slot is
     guide: Guide | None = None  # how slots change while their objects move, if they have no frame
 
 
@@ -40,11 +42,12 @@ def study(model: Model, scenes: SceneDataset) -> Study:
         if not scenes.info.has_masks:
             raise UserError("No factors are known.")
         codes, factors = objects_of(model, scenes, images=SCENES)
+        slots = torch.from_numpy(codes)
+        labels = names_of(codes, factors, kinds_of(factors, scenes.info.factors))
     except UserError:
-        ranges = ranges_of(slots_of(model, scenes, images=SCENES))
-        return Study(ranges, ("",) * ranges.shape[1], guide)
-    labels = names_of(codes, factors, kinds_of(factors, scenes.info.factors))
-    return Study(ranges_of(torch.from_numpy(codes)[None]), labels, guide)
+        slots = slots_of(model, scenes, images=SCENES).flatten(0, -2)
+        labels = ("",) * slots.shape[1]
+    return Study(ranges_of(slots[None]), labels, metric_of(slots), guide)
 
 
 def names_of(codes: Array, factors: Mapping[str, Array], kinds: Mapping[str, FactorKind]) -> tuple[str, ...]:

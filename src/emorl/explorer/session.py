@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,17 +13,14 @@ from emorl.errors import UserError
 from emorl.evaluation.inference import infer
 from emorl.explorer.board import Board, Position
 from emorl.explorer.catalogue import Catalogue, Entry, describe
-from emorl.explorer.meaning import most_active, traversal, varied
+from emorl.explorer.meaning import Study
 from emorl.explorer.messages import Request, as_bytes, write_reply
 from emorl.explorer.moves import Move
 from emorl.explorer.uploads import read_upload
-from emorl.objects import LEAST_SHARE
-from emorl.plots.panels import as_gif, palette
-from emorl.types import Decomposition
+from emorl.explorer.views import animation_reply, board_reply, donor_reply, sliders_reply, trace_reply
+from emorl.plots.panels import palette
 
-SLIDERS = 8  # dimensions of a slot that get one
-FRAMES = 16  # of a traversal, there and back
-GIF_SIDE = 256  # of a saved animation, about
+LARGEST_KEPT = 1024  # pixels along a side of an uploaded picture: no model looks at more
 
 
 class Session:
@@ -35,7 +31,8 @@ class Session:
         self.entry: Entry | None = None
         self.board: Board | None = None
         self.donor: Board | None = None
-        self.scene: dict[str, Any] = {}
+        self.scene: dict[str, Any] = {}  # as the page knows it
+        self.inference: dict[str, Any] = {}  # what it was made of, to be made again step by step
         self.uploaded: Array | None = None  # as large as it came, so that each model can look at it
         self.answers = {
             "hello": self.hello,
@@ -88,9 +85,8 @@ class Session:
     def upload(self, request: Request) -> bytes:
         """Keeps a picture; the page asks for it to be opened."""
         pixels = read_upload(request.content)
-        side = min(1024, max(pixels.shape[:2]))
         thumbnail = Image.fromarray(pixels)
-        thumbnail.thumbnail((side, side))
+        thumbnail.thumbnail((LARGEST_KEPT, LARGEST_KEPT))
         self.uploaded = np.array(thumbnail)
         return write_reply("uploaded", {"width": pixels.shape[1], "height": pixels.shape[0]})
 
@@ -127,35 +123,11 @@ class Session:
             "steps": request["steps"],
         }
         about = {"scene": self.scene, "about": describe(model)}
-        return self.frame("scene", range(len(slots)), about, picture=as_bytes(image))
+        return board_reply("scene", self.board, range(len(slots)), about, {"picture": as_bytes(image)})
 
-    def frame(self, kind: str, changed: Any, about: dict[str, Any] | None = None, **arrays: Any) -> bytes:
-        """All masks, the picture, and what the slots that have `changed` look like."""
-        board, changed = self.shown, list(changed)
-        places = [board.place(k) for k in range(len(board.slots))]
-        owner = board.masks.argmax(dim=0)
-        area = [float((owner == k).float().mean()) for k in range(len(board.slots))]
-        head = {
-            **(about or {}),
-            "changed": changed,
-            "places": [None if p is None else [p.down, p.right, p.size, p.can_turn] for p in places],
-            "area": area,
-            "explained": board.explained(),
-            "empty": [bool(board.masks[k].mean() < LEAST_SHARE / 2) for k in range(len(board.slots))],
-            "removed": sorted(board.now.removed),
-            "edited": {
-                k: [round(value, 5) for value in board.slots[k].tolist()]
-                for k in range(len(board.slots))
-                if not torch.equal(board.slots[k], board.first.slots[k])
-            },
-            "can_undo": bool(board.done),
-            "can_redo": bool(board.undone),
-            "error": float((board.picture - board.image).square().mean()),
-        }
-        pictures = {"masks": as_bytes(board.masks), "result": as_bytes(board.picture)}
-        if changed:
-            pictures["looks"] = as_bytes(board.colours[changed])
-        return write_reply(kind, head, {**arrays, **pictures})
+    def frame(self, changed: list[int]) -> bytes:
+        """What the visitor looks at, after an edit that has `changed` some slots."""
+        return board_reply("frame", self.shown, changed)
 
     def restore(self, request: Request) -> bytes:
         """Edits that a link holds."""
@@ -168,26 +140,30 @@ class Session:
         removed = frozenset(request["removed"])
         if any(k >= len(slots) for k in removed) or len(removed) >= len(slots):
             raise UserError("The link removes slots that are not there.")
-        return self.frame("frame", board.change(Position(slots, removed)))
+        return self.frame(board.change(Position(slots, removed)))
 
     def move(self, request: Request) -> bytes:
         """Moves, resizes, turns."""
         move = Move(request["down"], request["right"], request["grow"], request["turn"])
-        return self.frame("frame", self.guided().move(self.slot(request), move, request["stroke"]))
+        return self.frame(self.guided().move(self.slot(request), move, request["stroke"]))
 
     def guided(self) -> Board:
         """What the visitor looks at, with all that is known by now of how its objects move."""
-        board = self.shown
-        assert self.entry is not None
-        known = self.entry.study()
-        board.guide = None if known is None else known.guide
+        board, known = self.shown, self.known
+        if known is not None:
+            board.guide, board.metric = known.guide, known.metric
         return board
+
+    @property
+    def known(self) -> Study | None:
+        """What is known of the numbers of slots; None while that is still looked at."""
+        return None if self.entry is None else self.entry.study()
 
     def set_number(self, request: Request) -> bytes:
         """A slider was moved."""
         k = self.slot(request)
         d = self.dimension(request)
-        return self.frame("frame", self.shown.set_number(k, d, request["value"], request["stroke"]))
+        return self.frame(self.shown.set_number(k, d, request["value"], request["stroke"]))
 
     def dimension(self, request: Request) -> int:
         """The dimension that a request names."""
@@ -198,97 +174,51 @@ class Session:
 
     def remove(self, request: Request) -> bytes:
         """Takes a slot away or brings it back."""
-        return self.frame("frame", self.shown.remove(self.slot(request), is_removed=request["removed"]))
+        return self.frame(self.shown.remove(self.slot(request), is_removed=request["removed"]))
 
     def swap(self, request: Request) -> bytes:
         """Two objects change places."""
-        return self.frame("frame", self.guided().swap(self.slot(request), self.slot(request, "other")))
+        return self.frame(self.guided().swap(self.slot(request), self.slot(request, "other")))
 
     def undo(self, request: Request) -> bytes:
         """One change back."""
-        return self.frame("frame", self.shown.undo())
+        return self.frame(self.shown.undo())
 
     def redo(self, request: Request) -> bytes:
         """One change forward."""
-        return self.frame("frame", self.shown.redo())
+        return self.frame(self.shown.redo())
 
     def reset(self, request: Request) -> bytes:
         """As inferred."""
-        return self.frame("frame", self.shown.reset())
+        return self.frame(self.shown.reset())
 
     def sliders(self, request: Request) -> bytes:
-        """The most active dimensions of a slot, with ranges, values and labels."""
-        k, board = self.slot(request), self.shown
-        assert self.entry is not None
-        known = self.entry.study()
-        if known is None:
-            return write_reply("sliders", {"slot": k, "rows": None})
-        rows = [
-            {
-                "dim": d,
-                "label": known.labels[d],
-                "low": float(known.ranges[0, d]),
-                "high": float(known.ranges[1, d]),
-                "value": float(board.slots[k, d]),
-                "inferred": float(board.first.slots[k, d]),
-                "activeness": value,
-            }
-            for d, value in varied(most_active(board, k, known.ranges), known.labels, SLIDERS)
-        ]
-        return write_reply("sliders", {"slot": k, "rows": rows})
+        """The most active dimensions of a slot."""
+        return sliders_reply(self.shown, self.slot(request), self.known)
 
     def traverse(self, request: Request) -> bytes:
         """An animation of one dimension, as pictures or as a GIF file."""
-        k, d = self.slot(request), self.dimension(request)
-        assert self.entry is not None
-        known = self.entry.study()
+        k, d, known = self.slot(request), self.dimension(request), self.known
         if known is None:
             raise UserError("The ranges are not known yet; try again in some seconds.")
-        pictures = as_bytes(traversal(self.shown, k, d, known.ranges, FRAMES))
-        head = {"slot": k, "dim": d}
-        if not request["gif"]:
-            return write_reply("traversal", head, {"frames": pictures})
-        scale = max(1, round(GIF_SIDE / pictures.shape[1]))
-        large = [Image.fromarray(np.kron(one, np.ones((scale, scale, 1), np.uint8))) for one in pictures]
-        return write_reply("gif", head, {"gif": as_gif([*large, *large[-2:0:-1]])})
+        return animation_reply(self.shown, k, d, known, as_file=request["gif"])
 
     def trace(self, request: Request) -> bytes:
-        """Inference step by step: attention of each layer where there is one, then each refinement."""
-        self.shown  # noqa: B018  # raises if there is nothing yet
-        given = self.inference
+        """Inference step by step."""
+        model, given = self.shown.model, self.inference
         options = {name: given[name] for name in ("num_slots", "num_steps")}
-        model = self.shown.model
-        steps = infer(model, given["image"][None], [given["seed"]], means=True, trace=True, **options).steps
-        arrays: dict[str, Any] = {}
-        for n, (_, step) in enumerate(named_steps(steps)):
-            arrays[f"result{n}"] = as_bytes(step.image[0])
-            arrays[f"masks{n}"] = as_bytes(step.masks[0])
-            if step.attention is not None:
-                attention = step.attention[0]
-                arrays[f"attention{n}"] = as_bytes(attention / attention.amax().clamp_min(1e-9))
-        errors = [float((step.image[0] - given["image"]).square().mean()) for step in steps]
-        names = [name for name, _ in named_steps(steps)]
-        return write_reply("trace", {"steps": names, "errors": errors}, arrays)
+        found = infer(model, given["image"][None], [given["seed"]], means=True, trace=True, **options)
+        return trace_reply(found.steps, given["image"])
 
     def show_donor(self, request: Request) -> bytes:
         """Another scene of the same data, whose slots can be copied."""
-        self.shown  # noqa: B018
-        assert self.entry is not None
-        scenes = self.entry.scenes(self.scene["data"])
-        index = request["index"] % len(scenes)
+        if self.entry is None:
+            raise UserError("Open a scene first.")
+        index = request["index"] % len(self.entry.scenes(self.scene["data"]))
         image, model = self.entry.picture(self.scene["data"], index), self.entry.model
         found = infer(model, image[None], [index], means=True).steps[-1]
         self.donor = Board(model, image, found.slots[0])
-        empty = [bool(mask.mean() < LEAST_SHARE / 2) for mask in self.donor.masks]
-        return write_reply(
-            "donor",
-            {"index": index, "empty": empty},
-            {
-                "picture": as_bytes(image),
-                "masks": as_bytes(self.donor.masks),
-                "looks": as_bytes(self.donor.colours),
-            },
-        )
+        return donor_reply(self.donor, index)
 
     def copy(self, request: Request) -> bytes:
         """Puts a slot of the other scene in the place of one of this scene."""
@@ -298,16 +228,4 @@ class Session:
         if source >= len(self.donor.slots):
             raise UserError(f"The other scene has no slot {source + 1}.")
         board = self.shown
-        return self.frame("frame", board.change(board.with_slot(k, self.donor.slots[source])))
-
-
-def named_steps(steps: tuple[Decomposition, ...]) -> Iterator[tuple[str, Decomposition]]:
-    """Steps of inference with names: those that attend are layers, those after them refinements."""
-    layers = sum(1 for step in steps if step.attention is not None)
-    for n, step in enumerate(steps):
-        if len(steps) == 1:
-            yield "answer", step
-        elif step.attention is not None:
-            yield f"layer {n + 1}", step
-        else:
-            yield f"refinement {n + 1 - layers}" if layers else f"step {n + 1}", step
+        return self.frame(board.change(board.with_slot(k, self.donor.slots[source])))

@@ -3,13 +3,17 @@
 The frame of the "pixels" decoder has a turn, but trained weights hardly use it: how an object stands is a part of what
 z says of its looks, and to force the frame's turn takes z where nothing is painted at all. That decoder paints at any
 coordinates, so what a turned object looks like is known exactly: the same object at coordinates turned the other way.
-z then takes Gauss-Newton steps towards it. They end where the model has learned to show such an object.
+z takes Gauss-Newton steps towards it, along directions in which slots of real scenes differ.
+
+A model paints what it has seen. Sprites stand in every direction; objects of CLEVR stand on a floor and never lie on
+their side. Where the steps no longer come close to the turned object, the turn ends, before the object loses its shape.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,18 +24,34 @@ SIDE = 14  # points along a side of the square around the object at which it is 
 REACH = 2.2  # half that side, in spreads of the object
 DAMPING = 0.5  # of the steps: larger keeps z closer to where it was
 DIFFERENCE = 0.02  # of z, for derivatives
+STEPS = 2  # towards each target
 LONGEST_STEP = 0.3  # radians from one target to the next; further away the steps lead astray
-MOST_TARGETS = 4  # for one request: a drag sends many
+MOST_TARGETS = 3  # for one request: a drag sends many
+FURTHEST_OFF = (
+    0.05  # squared difference from the turned object, as a share of that object: more is another object
+)
+SHRINKAGE = (
+    0.1  # of covariances towards their diagonal: there are not many more objects than numbers in a slot
+)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """How far an object was turned, and what that has changed of its slot."""
+
+    angle: float = 0.0  # radians, clockwise on the screen
+    change: Tensor | float = 0.0  # (D,), added to z
+    is_held: bool = False  # whether more was wanted than the model can show
 
 
 @torch.no_grad()
 def turned(
-    decoder: PixelDecoder, z: Tensor, rest: Tensor, spread: Tensor, angles: list[float], near: Tensor
-) -> Tensor:
-    """Returns a slot that shows what `z` (D,) shows, turned clockwise on the screen by the last of `angles`.
+    decoder: PixelDecoder, z: Tensor, rest: Tensor, spread: Tensor, done: Turn, wanted: float, metric: Tensor
+) -> Turn:
+    """Turns what `z` (D,) shows by `wanted` radians, or as far as the model can and one request goes.
 
-    It goes from target to target, beginning at `near` (D,). `rest` (K - 1, D) are the other slots, which hide parts;
-    `spread` (3,) is the middle and log spread of what `z` shows.
+    `done` is what an earlier request has reached. `rest` (K - 1, D) are the other slots, which hide parts; `spread`
+    (3,) is the middle and log spread of what `z` shows; `metric` (D, D) says how unlike real slots a change of z is.
     """
     middle, reach = spread[:2], REACH * math.exp(float(spread[2]))
     axis = torch.linspace(-reach, reach, SIDE)
@@ -41,21 +61,44 @@ def turned(
     def painted(slots: Tensor, places: Tensor = square) -> Tensor:
         return seen(decoder.render(slots[:, None], places + middle)[:, 0], behind)
 
-    for angle in angles:
-        near = stepped(painted, near, painted(z[None], turned_back(square, angle))[0])
-    return near
+    for angle in targets_of(done.angle, wanted):
+        target = painted(z[None], turned_back(square, angle))[0]
+        near, off = stepped(painted, z + done.change, target, metric)
+        if off > FURTHEST_OFF and abs(angle) < abs(done.angle):  # the way back is always open: from the start
+            return turned(decoder, z, rest, spread, Turn(), wanted, metric)
+        if off > FURTHEST_OFF:
+            return Turn(done.angle, done.change, is_held=True)
+        done = Turn(angle, near - z)
+    return done
 
 
-def stepped(painted: Callable[[Tensor], Tensor], z: Tensor, target: Tensor) -> Tensor:
-    """One damped Gauss-Newton step of `z` (D,) that brings `painted` closer to `target` (n,).
+def stepped(
+    painted: Callable[[Tensor], Tensor], z: Tensor, target: Tensor, metric: Tensor
+) -> tuple[Tensor, float]:
+    """Takes damped Gauss-Newton steps from `z` (D,) that bring `painted` closer to `target` (n,).
 
-    Differences serve as derivatives: all of them are painted in one go, which is quicker than differentiating.
+    Differences serve as derivatives, all of them painted in one go, which is quicker than differentiating; the steps
+    are so short that they share them. Returns where they end, and how far off `painted` is there.
     """
     tried = painted(torch.cat([z[None], z + DIFFERENCE * torch.eye(len(z), device=z.device)]))
-    jacobian = (tried[1:] - tried[0]).T / DIFFERENCE  # (n, D)
-    square = jacobian.T @ jacobian + DAMPING * torch.eye(len(z), device=z.device)
-    step: Tensor = torch.linalg.solve(square, jacobian.T @ (target - tried[0]))
-    return z + step
+    jacobian, missing = (tried[1:] - tried[0]).T / DIFFERENCE, target - tried[0]  # (n, D), (n,)
+    way = torch.linalg.solve(jacobian.T @ jacobian + DAMPING * metric, jacobian.T)  # (D, n)
+    for _ in range(STEPS):
+        z = z + way @ missing
+        missing = target - painted(z[None])[0]
+    return z, float(missing.square().sum() / target.square().sum().clamp_min(1e-6))
+
+
+def metric_of(slots: Tensor) -> Tensor:
+    """The inverse covariance (D, D) of `slots` (N, D), in units of their mean variance: small where slots differ."""
+    if len(slots) < 2:
+        return torch.eye(slots.shape[1])
+    covariance = torch.cov(slots.T)
+    variances = covariance.diagonal()
+    shrunk = (1 - SHRINKAGE) * covariance + SHRINKAGE * variances.diag()
+    # A number that is the same in all slots has no variance: a little keeps the inverse finite.
+    shrunk = shrunk + 1e-3 * variances.mean().clamp_min(1e-6) * torch.eye(len(variances))
+    return variances.mean().clamp_min(1e-6) * torch.linalg.inv(shrunk)
 
 
 def seen(painted: Tensor, behind: Tensor) -> Tensor:
@@ -76,8 +119,7 @@ def turned_back(places: Tensor, angle: float) -> Tensor:
 
 
 def targets_of(reached: float, wanted: float) -> list[float]:
-    """The angles to go through, the last of which is `wanted`, or as far as one request goes; it is aimed at twice."""
+    """The angles to go through, the last of which is `wanted`, or as far as one request goes."""
     way = wanted - reached
     count = max(1, math.ceil(abs(way) / LONGEST_STEP))
-    angles = [reached + way * n / count for n in range(1, count + 1)][:MOST_TARGETS]
-    return [*angles, angles[-1]]
+    return [reached + way * n / count for n in range(1, count + 1)][:MOST_TARGETS]

@@ -1,12 +1,14 @@
-// The page: what is shown, what is asked of the server, and the buttons.
+// The page: what is shown, what is asked of the server, and what its answers change.
 
 import { Server } from "./socket.js";
 import { Stage } from "./stage.js";
+import * as compare from "./compare.js";
+import * as controls from "./controls.js";
+import * as keep from "./keep.js";
+import * as link from "./link.js";
 import * as paint from "./paint.js";
 import * as panels from "./panels.js";
-import * as link from "./link.js";
-import * as keep from "./keep.js";
-import * as compare from "./compare.js";
+import { say, sayBusy, tell } from "./tell.js";
 
 const $ = (id) => document.getElementById(id);
 const isSecond = new URLSearchParams(location.search).has("second");
@@ -130,6 +132,7 @@ const page = {
 
 const replies = {
   models(head) {
+    say(""); // not when the socket opens: one that is too many opens, too, and is closed at once
     page.models = head.models;
     page.palette = head.palette;
     $("model").replaceChildren(...head.models.map((one) => panels.make("option", { value: one.name }, one.title)));
@@ -152,11 +155,13 @@ const replies = {
     $("trace-view").replaceChildren(); $("step").hidden = true; $("step-name").textContent = ""; $("sliders").replaceChildren();
     paint.picture($("picture"), page.picture, page.size);
     panels.makeCards($("cards"), page);
-    showControls();
+    controls.show(page);
     replies.frame(head, arrays);
     panels.addTry($("tries"), page, page.scene, head.error.toFixed(4));
     panels.markTry($("tries"), page.scene);
     document.body.removeAttribute("aria-busy");
+    document.querySelector("main").inert = false;
+    $("waiting").hidden = true;
     const { wanted } = page;
     page.wanted = null;
     if (wanted && (Object.keys(wanted.edits).length || wanted.removed.length)) server.ask("restore", { edits: wanted.edits, removed: wanted.removed });
@@ -174,6 +179,7 @@ const replies = {
     page.owner = paint.owners(page.masks, page.count, page.size);
     page.shared = paint.sharedBackground(page.owner, page.masks, page.result, page.size, page.common);
     page.draw();
+    controls.showHint(page);
     if (page.sentAt) $("speed").textContent = `Last edit: ${Math.round(performance.now() - page.sentAt)} ms`;
     page.sentAt = 0;
     next();
@@ -210,7 +216,7 @@ const replies = {
     $("step").hidden = false;
     $("step").max = page.steps.length - 1;
     $("step").value = 0;
-    showStep();
+    controls.showStep(page);
   },
   donor(head, arrays) { $("donor-index").value = head.index; panels.showDonor($("donor-cards"), head, arrays, page); },
   uploaded() { page.open({ upload: true, index: 0, seed: 0 }); },
@@ -234,61 +240,11 @@ function mostLikelyObject(head) {
   return Math.max(0, shares.indexOf(Math.max(...shares)));
 }
 
-function showControls() {
-  const { scene, about } = page;
-  const model = page.models.find((one) => one.name === scene.model);
-  const option = (name) => panels.make("option", { value: name }, name);
-  $("model").value = scene.model;
-  $("data").replaceChildren(...model.data.map(option),
-    ...(model.others.length ? [panels.make("optgroup", { label: "of another size, made to fit" }, ...model.others.map(option))] : []));
-  if (scene.upload) $("data").prepend(panels.make("option", { value: "" }, "your picture"));
-  $("data").value = scene.upload ? "" : scene.data;
-  $("index").value = scene.index;
-  $("index").max = Math.max(0, scene.count - 1);
-  for (const name of ["previous", "next", "index"]) $(name).disabled = scene.upload;
-  $("slots").value = scene.slots;
-  $("slots").disabled = about.slots[0] === about.slots[1];
-  $("steps").value = scene.steps ?? about.usual_steps ?? "";
-  $("steps").disabled = about.steps === null;
-  $("seed").value = scene.seed;
-  if (!$("donor-index").value) $("donor-index").value = scene.index + 1;
-  const resize = window.matchMedia("(pointer: coarse)").matches ? "pinch" : "scroll";
-  $("hint").textContent = `Drag an object to move it, ${resize} or pull the square to resize it${about.frame ? ", pull the dot to turn it" : ""}.`;
-}
-
-function showStep() {
-  const step = page.steps[+$("step").value];
-  if (!step) return;
-  $("step-name").textContent = `${step.name}, error ${step.error.toFixed(4)}`;
-  panels.showStep($("trace-view"), step, page);
-}
-
-let hiding = 0;
-function say(text, isLasting = false) {
-  clearTimeout(hiding);
-  $("message").textContent = text;
-  $("message").hidden = !text;
-  if (text && !isLasting) hiding = setTimeout(() => say(""), 8000);
-}
-
-// For those who do not see what has changed.
-function tell(text) { $("news").textContent = text; }
-
-async function useFile(file) {
-  if (!file) return;
-  if (file.size > 8 * 2 ** 20) { say("This picture is too large: 8 MB are the limit."); return; }
-  page.uploaded = await file.arrayBuffer();
-  server.sendPicture(page.uploaded);
-}
-
 const stage = new Stage({ canvas: $("stage"), handles: $("handles"), page });
 const server = new Server({
   reply: (head, arrays) => replies[head.kind]?.(head, arrays),
-  open: () => { say(""); page.isBusy = false; page.pending = null; server.ask("hello"); },
-  slow: (isSlow) => {
-    if (isSlow) say("The server is busy. This page waits for its answer.", true);
-    else if ($("message").textContent.startsWith("The server is busy")) say("");
-  },
+  open: () => { page.isBusy = false; page.pending = null; server.ask("hello"); },
+  slow: sayBusy,
   gone: (code) => {
     if (page.scene && page.frame && !page.scene.upload) page.wanted = link.parsed(link.written(page.scene, page.frame, page.chosen));
     document.body.removeAttribute("aria-busy");
@@ -297,60 +253,5 @@ const server = new Server({
   },
 });
 window.explorer = page; // for tests and the curious
-
-const on = (id, event, action) => $(id).addEventListener(event, action);
-const another = (step) => page.open({ index: (page.scene.index + step + page.scene.count) % page.scene.count });
-const anyScene = () => page.open({ upload: false, index: Math.floor(Math.random() * Math.max(1, page.scene.count || 320)) });
-on("model", "change", () => page.open({ model: $("model").value, data: null, slots: null, steps: null }));
-on("data", "change", () => page.open({ data: $("data").value || null, upload: !$("data").value, index: 0 }));
-on("previous", "click", () => another(-1));
-on("next", "click", () => another(1));
-on("random", "click", anyScene);
-on("index", "change", () => page.open({ index: Math.max(0, Math.floor(+$("index").value) || 0) }));
-for (const name of ["slots", "steps", "seed"]) {
-  on(name, "change", () => page.open({ [name]: $(name).value === "" ? (name === "seed" ? 0 : null) : Math.max(0, Math.floor(+$(name).value)) }));
-}
-on("again", "click", () => page.open({ seed: page.scene.seed + 1 }));
-on("trace", "click", () => server.ask("trace"));
-on("step", "input", showStep);
-const showDonor = () => server.ask("donor", { index: Math.max(0, Math.floor(+$("donor-index").value) || 0) });
-on("donor", "click", showDonor);
-on("donor-index", "change", showDonor);
-for (const name of ["undo", "redo", "reset"]) on(name, "click", () => page.edit(name, {}));
-on("remove", "click", () => page.toggleRemoved(page.chosen));
-on("swap", "change", () => { if ($("swap").value !== "") page.edit("swap", { slot: page.chosen, other: +$("swap").value }); });
-on("save-png", "click", () => keep.savePng(page, ["picture", "stage", "segmentation", "error"].map($)));
-on("save-json", "click", () => keep.saveJson(page));
-on("copy-link", "click", async () => {
-  const hash = link.written(page.scene, page.frame, page.chosen);
-  if (!hash) { say("A link cannot hold your own picture."); return; }
-  history.replaceState(null, "", hash);
-  try { await navigator.clipboard.writeText(location.href); say("The link is copied."); } catch { say("The link is in the address bar."); }
-});
-on("upload", "click", () => $("file").click());
-on("file", "change", () => { useFile($("file").files[0]); $("file").value = ""; });
-document.addEventListener("paste", (event) => useFile([...event.clipboardData.files][0]));
-document.addEventListener("dragover", (event) => { event.preventDefault(); $("drop").hidden = false; });
-document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) $("drop").hidden = true; });
-document.addEventListener("drop", (event) => { event.preventDefault(); $("drop").hidden = true; useFile(event.dataTransfer.files[0]); });
-document.addEventListener("keydown", (event) => {
-  const isTyping = ["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName);
-  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && !(isTyping && event.target.type === "number")) {
-    event.preventDefault();
-    page.edit(event.shiftKey ? "redo" : "undo", {});
-  } else if (!isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
-    if (event.key === "n") another(1);
-    if (event.key === "p") another(-1);
-    if (event.key === "r") anyScene();
-  }
-});
-for (const name of ["picture", "segmentation", "error"]) {
-  on(name, "pointermove", (event) => {
-    const box = $(name).getBoundingClientRect();
-    page.hover(stage.slotAt({ right: (2 * (event.clientX - box.left)) / box.width - 1, down: (2 * (event.clientY - box.top)) / box.height - 1 }));
-  });
-  on(name, "pointerleave", () => page.hover(null));
-  on(name, "click", () => { if (page.hovered !== null) page.choose(page.hovered); });
-}
-on("compare", "click", () => compare.toggle(page, { button: $("compare"), frame: $("second"), panes: $("panes") }));
+controls.connect(page, server, stage);
 if (isSecond) compare.follow(page, server);

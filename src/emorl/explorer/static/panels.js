@@ -13,7 +13,7 @@ export function make(tag, fields = {}, ...children) {
   return element;
 }
 
-const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+const percent = (share) => (share > 0 && share < 0.005 ? "<1\u202f%" : `${Math.round(100 * share)}\u202f%`);
 const dot = ([r, g, b]) => {
   const element = make("span", { className: "dot" });
   element.style.background = `rgb(${r} ${g} ${b})`;
@@ -62,7 +62,7 @@ export function showSliders(element, rows, page) {
     let stroke = null;
     const range = make("input", {
       type: "range", min: low, max: high, step: (high - low) / 200 || 1, value: row.value,
-      "aria-label": `${name}, number ${row.dim} of the slot`, title: "Twice: back to what was inferred",
+      "aria-label": row.label ? `${name}, number ${row.dim} of the slot` : `${name} of the slot`, title: "Twice: back to what was inferred",
       onpointerdown: () => { stroke = page.newStroke(); },
       onkeydown: () => { stroke ??= page.newStroke(); },
       onkeyup: () => { stroke = null; },
@@ -74,8 +74,8 @@ export function showSliders(element, rows, page) {
       },
     });
     Object.assign(range.dataset, { dim: row.dim, inferred: row.inferred });
-    const label = make("span", { className: "name", title: `activeness ${row.activeness.toExponential(1)}` }, name);
-    if (row.label) label.append(make("small", {}, ` z${row.dim}`));
+    const number = make("small", {}, `z${row.dim}`);
+    const label = make("span", { className: "name", title: `activeness ${row.activeness.toExponential(1)}` }, ...(row.label ? [`${name} `, number] : [number]));
     return make("div", { className: "slider" }, label, range, output,
       make("button", { title: "Play from one end to the other", "aria-label": `Play ${name}`, "aria-pressed": "false", onclick: () => page.play(row.dim) }, "▶"),
       make("button", { title: "Save the animation as GIF", "aria-label": `Save ${name} as GIF`, onclick: () => page.saveGif(row.dim) }, "GIF"));

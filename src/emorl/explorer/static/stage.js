@@ -3,10 +3,15 @@
 
 const QUIET = 700; // milliseconds between turns of the wheel or keys that are undone together
 const LEAST_DRAG = 0.015; // of the image: a hand is never quite still, and a click is not a drag
+const LEAST_TWIST = 0.2; // radians: fingers that go apart also turn a little, and do not mean it
+const REACH = { fine: 14, coarse: 22 }; // pixels around a handle that belong to it
+
+// The same angle, as close to `last` as whole turns bring it: past the far side it goes on, instead of jumping back.
+const goingOn = (angle, last) => angle + 2 * Math.PI * Math.round((last - angle) / (2 * Math.PI));
 
 export class Stage {
   constructor({ canvas, handles, page }) {
-    Object.assign(this, { canvas, handles, page, drag: null, pulled: null, pinch: null, gesture: null, fingers: new Map() });
+    Object.assign(this, { canvas, handles, page, drag: null, pulled: null, pinch: null, gesture: null, pressed: null, fingers: new Map() });
     canvas.addEventListener("pointerdown", (event) => this.press(event));
     canvas.addEventListener("pointermove", (event) => this.pointerMoved(event));
     for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => this.release(event));
@@ -49,11 +54,11 @@ export class Stage {
     const from = this.where(event);
     const slot = this.slotAt(from);
     if (slot === null || event.button > 0) return;
+    this.canvas.setPointerCapture(event.pointerId);
     this.fingers.set(event.pointerId, from);
     if (this.fingers.size === 2) { this.startPinch(); return; }
+    if (this.objectAt(from) === null) { this.pressed = slot; return; } // chosen when it turns out to be a click
     this.page.choose(slot);
-    if (this.objectAt(from) === null) return;
-    this.canvas.setPointerCapture(event.pointerId);
     this.canvas.classList.add("dragging");
     this.drag = { slot, from, stroke: this.page.newStroke(), moved: false };
   }
@@ -76,6 +81,8 @@ export class Stage {
   release(event) {
     this.fingers.delete(event.pointerId);
     this.canvas.classList.remove("dragging");
+    if (this.pressed !== null && event.type === "pointerup") this.page.choose(this.pressed);
+    this.pressed = null;
     const wasBusy = this.drag?.moved || this.pulled || this.pinch;
     this.drag = this.pulled = this.pinch = null;
     if (wasBusy) this.page.drawStage();
@@ -86,17 +93,23 @@ export class Stage {
     return { length: Math.hypot(two.right - one.right, two.down - one.down), angle: Math.atan2(two.down - one.down, two.right - one.right) };
   }
 
+  // What is under a finger or between both, or else the slot that is chosen.
   startPinch() {
-    const slot = this.drag?.slot ?? this.page.chosen;
-    this.drag = null;
-    if (slot !== null && this.page.places[slot]) this.pinch = { slot, start: this.fingersApart, stroke: this.page.newStroke() };
+    const [one, two] = [...this.fingers.values()];
+    const between = this.objectAt({ right: (one.right + two.right) / 2, down: (one.down + two.down) / 2 });
+    const slot = this.drag?.slot ?? this.objectAt(two) ?? between ?? this.page.chosen;
+    this.drag = this.pressed = null;
+    if (slot === null || !this.page.places[slot]) return;
+    this.page.choose(slot);
+    this.pinch = { slot, start: this.fingersApart, twist: 0, stroke: this.page.newStroke() };
   }
 
   pinchMoved() {
     if (this.fingers.size < 2) return;
     const { slot, start, stroke } = this.pinch;
     const now = this.fingersApart;
-    const turn = this.page.about.frame ? now.angle - start.angle : 0;
+    this.pinch.twist = goingOn(now.angle - start.angle, this.pinch.twist);
+    const turn = this.page.about.frame ? Math.sign(this.pinch.twist) * Math.max(0, Math.abs(this.pinch.twist) - LEAST_TWIST) : 0;
     this.page.move(slot, { grow: Math.log(Math.max(0.02, now.length) / Math.max(0.02, start.length)), turn, stroke });
   }
 
@@ -107,7 +120,7 @@ export class Stage {
     event.preventDefault();
     handle.setPointerCapture(event.pointerId);
     const from = this.polar(event, place);
-    this.pulled = { slot, place, isTurn: handle.id === "turn", from, now: from.angle, stroke: this.page.newStroke() };
+    this.pulled = { slot, place, isTurn: handle.id === "turn", from, turn: 0, before: this.page.frame.turned[slot] ?? 0, stroke: this.page.newStroke() };
   }
 
   polar(event, place) {
@@ -120,11 +133,7 @@ export class Stage {
     if (!this.pulled) return;
     const { slot, place, isTurn, from, stroke } = this.pulled;
     const now = this.polar(event, place);
-    this.pulled.now = now.angle;
-    // Past the far side the angle goes on, instead of jumping back by a whole turn.
-    const turn = now.angle - from.angle;
-    const last = this.pulled.turn ?? 0;
-    this.pulled.turn = turn + 2 * Math.PI * Math.round((last - turn) / (2 * Math.PI));
+    this.pulled.turn = goingOn(now.angle - from.angle, this.pulled.turn);
     this.page.move(slot, isTurn ? { turn: this.pulled.turn, stroke } : { grow: Math.log(now.length / from.length), stroke });
   }
 
@@ -169,16 +178,30 @@ export class Stage {
     this.handles.style.display = place ? "" : "none";
     if (!place) return;
     const [down, right, size, canTurn] = place;
+    const { clientWidth: width } = this.canvas;
+    const reach = (2 * REACH[window.matchMedia("(pointer: coarse)").matches ? "coarse" : "fine"]) / Math.max(1, width);
     const radius = Math.min(1.2, Math.max(0.09, 1.55 * size));
+    const away = Math.max(radius, 1.4 * reach); // a small object can still be taken hold of between its handles
     const inside = (value) => Math.max(-0.94, Math.min(0.94, value));
     const set = (element, values) => Object.entries(values).forEach(([name, value]) => element.setAttribute(name, value));
+    const put = (handle, x, y) => {
+      set(handle, { transform: `translate(${x} ${y})` });
+      set(handle.querySelector(".reach"), { r: reach });
+    };
     set(ring, { cx: right, cy: down, r: radius });
-    set(resize, { x: inside(right + radius * Math.SQRT1_2) - 0.035, y: inside(down + radius * Math.SQRT1_2) - 0.035 });
+    put(resize, inside(right + away * Math.SQRT1_2), inside(down + away * Math.SQRT1_2));
     for (const one of [arm, turn]) one.style.display = canTurn ? "" : "none";
-    const up = this.pulled?.isTurn ? this.pulled.now : -Math.PI / 2; // it rests on top, and goes with the pointer
-    const reach = radius + 0.09;
-    const [x, y] = [inside(right + reach * Math.cos(up)), inside(down + reach * Math.sin(up))];
+    const up = this.handleAngle; // it rests on top, and goes with the pointer
+    const far = away + 0.09;
+    const [x, y] = [inside(right + far * Math.cos(up)), inside(down + far * Math.sin(up))];
     set(arm, { x1: right + radius * Math.cos(up), y1: down + radius * Math.sin(up), x2: x, y2: y });
-    set(turn, { cx: x, cy: y });
+    put(turn, x, y);
+  }
+
+  // Where the model turns the object no further, the handle stays behind the pointer.
+  get handleAngle() {
+    if (!this.pulled?.isTurn) return -Math.PI / 2;
+    const { slot, from, turn, before } = this.pulled;
+    return from.angle + (this.page.frame.is_held ? (this.page.frame.turned[slot] ?? 0) - before : turn);
   }
 }
