@@ -26,6 +26,7 @@ Index = SupportsIndex | slice | Sequence[int] | Array | Tensor  # which images o
 SHOWN = 8  # pictures that a notebook shows
 MOST_SHOWN = 1000
 LARGEST_SIDE = 4096  # of a picture, in pixels
+Progress = Callable[[int, int], None]  # is told how many of how many are done
 
 
 @dataclass(frozen=True)
@@ -231,6 +232,10 @@ def joined(parts: Sequence[Decomposition], join: Callable[[list[Tensor]], Tensor
         name: None if any(t is None for t in of) else join(of) for name, of in tensors.items()
     }
     return Decomposition(**whole)
+
+
+def silent(done: int, total: int) -> None:
+    """Progress that nobody watches."""
 
 
 def array(t: Tensor) -> Array:

@@ -14,7 +14,8 @@ import torch
 from emorl.data import DATASETS, DataConfig, open_dataset, stored
 from emorl.data.base import SceneDataset
 from emorl.data.loading import batch_indices, endless, in_order, prefetch
-from emorl.data.stored import StoredScenes, store
+from emorl.data.stored import StoredScenes
+from emorl.data.storing import store
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError
 from emorl.types import Scene

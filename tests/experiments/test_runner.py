@@ -25,7 +25,7 @@ from emorl.experiments.runner import find, labels_of, reproduce
 from emorl.experiments.scales import GECO, SCALES, ScaleName, Wanted, changed, system_on
 from emorl.experiments.table_2 import FIXED, FULL
 from emorl.models import build
-from emorl.report.published import PUBLISHED_ABLATIONS, PUBLISHED_ARI, SYSTEMS
+from emorl.report.paper import PUBLISHED_ABLATIONS, PUBLISHED_ARI, SYSTEMS
 from emorl.runs.config import RunConfig
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run

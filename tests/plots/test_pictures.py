@@ -13,8 +13,8 @@ from emorl.data.base import SceneDataset
 from emorl.evaluation.evaluate import Scores
 from emorl.models import build
 from emorl.models.base import Model
-from emorl.plots.panels import GAP, Panels, palette
-from emorl.plots.pictures import (
+from emorl.panels import GAP, Panels, palette
+from emorl.plots.scenes import (
     posterior_panels,
     posterior_row,
     posteriors,

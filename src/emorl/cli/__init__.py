@@ -32,13 +32,13 @@ COMMANDS = {
     "explore": ("explore", "explore_command"),
     "export": ("export", "export_command"),
     "release": ("release", "release_command"),
-    "data": ("scenes", "data_command"),
-    "list": ("scenes", "list_command"),
+    "data": ("data", "data_command"),
+    "list": ("list", "list_command"),
 }
 DATA_COMMANDS = {
-    "preview": ("scenes", "preview_command"),
-    "store": ("scenes", "store_command"),
-    "convert": ("scenes", "convert_command"),
+    "preview": ("data", "preview_command"),
+    "store": ("data", "store_command"),
+    "convert": ("data", "convert_command"),
 }
 
 Places = Mapping[str, tuple[str, str]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import zipfile
 from collections.abc import Mapping
@@ -15,17 +14,17 @@ import torch
 import tyro
 from PIL import Image
 
-from emorl.cli.device import Device, choose_device
-from emorl.cli.inputs import check_pictures, find_pictures, result_folders
-from emorl.cli.numbers import check_options
+from emorl.cli.named_pictures import find_pictures, readable_pictures, result_folders
+from emorl.cli.options import Device, check_options, choose_device, print_json
 from emorl.data.fit import Fit
 from emorl.data.images import read_pixels
 from emorl.errors import UserError
-from emorl.evaluation.pictures import LARGEST, TakenApart, take_apart
 from emorl.files import MARK, check_output, make_directory, read_json, write_bytes, write_json
 from emorl.objects import NOBODY, WELL_EXPLAINED, owners
-from emorl.plots.panels import palette, save_picture
-from emorl.plots.pictures import decomposition_panels
+from emorl.panels import palette
+from emorl.pictures import LARGEST, TakenApart, take_apart
+from emorl.plots.files import save_picture
+from emorl.plots.scenes import decomposition_panels
 from emorl.runs.run import Run
 from emorl.training.console import progress_bar, say
 from emorl.types import array
@@ -85,7 +84,7 @@ def decompose_command(
     if model.budget(slots, steps)[0] > MOST_SLOTS:
         raise UserError(f"{SEGMENTATION} has room for {MOST_SLOTS} slots: use fewer --slots.")
     with progress_bar("looking at pictures") as progress:
-        paths, damaged = check_pictures(named, skip_damaged=skip_damaged, progress=progress)
+        paths, damaged = readable_pictures(named, skip_damaged=skip_damaged, progress=progress)
     folders = result_folders(paths, out)
     for path, folder in zip(paths, folders, strict=True):
         check_folder(folder, path, paths)
@@ -184,8 +183,3 @@ def packed(one: TakenApart) -> bytes:
     with zipfile.ZipFile(buffer, "a") as archive:
         archive.comment = MARK.encode()
     return buffer.getvalue()
-
-
-def print_json(values: Mapping[str, Any]) -> None:
-    """Prints one line of JSON."""
-    print(json.dumps(values), flush=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 import tyro
 
-from emorl.cli.numbers import check_options
+from emorl.cli.options import check_options
 from emorl.errors import UserError
 from emorl.export.export import TOLERANCE, export
 from emorl.export.formats import Format, check_packages

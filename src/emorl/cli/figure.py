@@ -9,8 +9,7 @@ from typing import Literal
 import torch
 import tyro
 
-from emorl.cli.device import Device, choose_device
-from emorl.cli.numbers import check_options
+from emorl.cli.options import Device, check_options, choose_device
 from emorl.data import SceneDataset, Split
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
@@ -19,10 +18,9 @@ from emorl.evaluation.latents import activeness, latent_ranges
 from emorl.evaluation.metrics import metric
 from emorl.files import make_directory, write_bytes
 from emorl.models.base import Model
+from emorl.plots.files import as_gif, check_chart_file, check_picture_file, save_chart, save_picture, stacked
 from emorl.plots.maps import activeness_map, importance_matrix
-from emorl.plots.panels import as_gif, check_picture_file, save_picture, stacked
-from emorl.plots.pictures import posteriors, scenes_apart, worst_by, worst_scenes
-from emorl.plots.style import check_chart_file, save_chart
+from emorl.plots.scenes import posteriors, scenes_apart, worst_by, worst_scenes
 from emorl.plots.training import Course, training_chart
 from emorl.plots.traversals import check_place, traversal_frames, traversal_grid, traverse
 from emorl.runs.directory import METRICS_FILE

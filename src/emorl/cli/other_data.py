@@ -21,7 +21,7 @@ def scenes_of(run: Run, *, data: str | None, path: Path | None, split: Split | N
         return run.scenes(split or "test")
     config = other_data(run, data, path)
     is_whole = split is None and is_unseen(run, config)
-    scenes = whole(config) if is_whole else open_dataset(config, split or "test")
+    scenes = all_scenes(config) if is_whole else open_dataset(config, split or "test")
     size = run.config.model.image_size
     if scenes.info.image_size != size:
         raise UserError(
@@ -59,7 +59,7 @@ def is_unseen(run: Run, config: DataConfig) -> bool:
     return is_published and not (own.path and own.name == config.name)
 
 
-def whole(config: DataConfig) -> SceneDataset:
+def all_scenes(config: DataConfig) -> SceneDataset:
     """All scenes of a folder or of stored scenes."""
     if config.name == FOLDER:
         return open_folder(config, whole=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
@@ -14,8 +14,7 @@ from typing import Literal
 
 import tyro
 
-from emorl.cli.device import Device, choose_device
-from emorl.cli.numbers import check_options
+from emorl.cli.options import Device, check_options, choose_device
 from emorl.data import Split
 from emorl.errors import UserError
 from emorl.evaluation.dci import check_trees
@@ -25,6 +24,7 @@ from emorl.report.html import render
 from emorl.report.page import build_page
 from emorl.runs.run import Run
 from emorl.training.console import progress_bar, say
+from emorl.types import Progress
 
 
 def report_command(
@@ -78,7 +78,7 @@ def report_command(
 
 
 @contextmanager
-def stage(title: str) -> Iterator[Callable[[int, int], None]]:
+def stage(title: str) -> Iterator[Progress]:
     """Says what is being done, with a bar on a terminal."""
     say(f"{title} ...")
     with progress_bar(title) as progress:

@@ -24,6 +24,7 @@ from torch.utils.flop_counter import flop_registry
 
 from emorl.errors import UserError
 from emorl.models.base import Model
+from emorl.types import Progress, silent
 
 Key = TypeVar("Key")
 
@@ -77,7 +78,7 @@ def costs(
     passes: Mapping[Key, Pass],
     *,
     repeats: int = 5,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> dict[Key, Cost]:
     """Runs each pass `repeats` times. All take turns, so that a busy moment hits them alike.
 

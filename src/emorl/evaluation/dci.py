@@ -128,10 +128,9 @@ def objects_of(
     """Codes (N, D) and factors (N,) of the objects that a slot was matched with, over the first `images` scenes."""
     codes: list[Array] = []
     rows: dict[str, list[Array]] = {name: [] for name in scenes.info.factors if name not in NOT_FACTORS}
-    device = next(model.parameters()).device
     for indices, batch in in_order(scenes, 32, limit=images):
-        answer = infer(model, batch.image.to(device), scene_seeds(seed, indices)).steps[-1]
-        predicted, true = comparable(answer, batch.to(device))
+        answer = infer(model, batch.image.to(model.device), scene_seeds(seed, indices)).steps[-1]
+        predicted, true = comparable(answer, batch.to(model.device))
         shared = iou(predicted, true)[:, :, 1:]
         sizes = true_sizes(true, shared.shape[2] + 1)[:, 1:]
         for b, scores in enumerate(shared.cpu().numpy()):

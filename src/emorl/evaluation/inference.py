@@ -31,5 +31,5 @@ def decompose_scene(
     model: Model, scenes: SceneDataset, index: int, *, seed: int = 0, sample: bool = False, **options: Any
 ) -> Decomposition:
     """Scene `index` taken apart, on the model's device; with `sample` as `evaluate` scores it. B is 1."""
-    image = scenes[index].image[None].to(next(model.parameters()).device)
+    image = scenes[index].image[None].to(model.device)
     return infer(model, image, scene_seeds(seed, [index]), means=not sample, **options).steps[-1]

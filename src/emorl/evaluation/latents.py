@@ -11,7 +11,6 @@ is no object at all. Means are over all numbers of all slots, so those that do l
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +22,7 @@ from emorl.errors import UserError
 from emorl.evaluation.inference import infer
 from emorl.models.base import Model
 from emorl.probability import scene_seeds
-from emorl.types import Decomposition
+from emorl.types import Decomposition, Progress, silent
 
 VALUES = 6  # places between the ends of a dimension's range, ends included
 ACTIVE = 0.05  # share of the largest activeness above which a dimension counts as active
@@ -53,11 +52,10 @@ def slots_of(model: Model, scenes: SceneDataset, *, images: int, seed: int = 0) 
     """Slots (N, K, D) of the first N = `images` scenes, fewer if there are not so many."""
     if images < 1 or len(scenes) < 1:
         raise UserError("At least one image is needed to see what slots stand for.")
-    device = next(model.parameters()).device
     found = []
     for indices, batch in in_order(scenes, 32, limit=min(images, len(scenes))):
         seeds = scene_seeds(seed, indices)
-        found.append(infer(model, batch.image.to(device), seeds, means=True).steps[-1].slots)
+        found.append(infer(model, batch.image.to(model.device), seeds, means=True).steps[-1].slots)
     return torch.cat(found)
 
 
@@ -91,7 +89,7 @@ def activeness(
     *,
     images: int = 100,
     seed: int = 0,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Activeness:
     """Activeness of every dimension over the first `images` scenes; `seed` chooses the slots."""
     slots = slots_of(model, scenes, images=images, seed=seed)
@@ -163,7 +161,7 @@ def leakage(
     *,
     images: int = 8,
     seed: int = 0,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Leakage:
     """Sets each number of every slot that owns something to the ends of its range."""
     slots = slots_of(model, scenes, images=images, seed=seed)

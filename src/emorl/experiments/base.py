@@ -12,7 +12,7 @@ from emorl.evaluation.evaluate import Scores, evaluate
 from emorl.evaluation.metrics import METRICS, Metric, metric, renamed
 from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import ScaleName, Wanted
-from emorl.report.published import Published
+from emorl.report.paper import Published
 from emorl.runs.run import Run
 
 Values = dict[str, Any]  # score -> number

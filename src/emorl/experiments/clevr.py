@@ -6,7 +6,7 @@ Needs a folder with clevr_blender_24.npz (`--files`): scenes of CLEVR's own file
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from emorl.data.clevr.scene import ClevrScene
 from emorl.errors import UserError
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Result, Row
-from emorl.experiments.tables import table
+from emorl.experiments.tables import columns
 
 FILE = "clevr_blender_24.npz"
 QUALITIES: tuple[Quality, ...] = ("full", "fast")
@@ -69,13 +69,13 @@ def measure(job: Job) -> Iterator[Row]:
 
 def sections(result: Result) -> dict[str, str]:
     """Returns the table for the page about data."""
-    head = ["quality", "RMSE of 255", "mask pixels that differ", "scenes per second and core"]
-    lines = [
-        [row.label, f"{row.values['rmse_of_255']:.2f}", f"{row.values['mask_pixels_different_percent']:.2f} %",
-         f"{row.values['scenes_per_second_and_core']:.1f}"]
-        for row in result.rows
-    ]  # fmt: skip
-    return {"docs/data.md#clevr": table(head, lines)}
+    cells: dict[str, Callable[[Row], str]] = {
+        "quality": lambda row: row.label,
+        "RMSE of 255": lambda row: f"{row.values['rmse_of_255']:.2f}",
+        "mask pixels that differ": lambda row: f"{row.values['mask_pixels_different_percent']:.2f} %",
+        "scenes per second and core": lambda row: f"{row.values['scenes_per_second_and_core']:.1f}",
+    }
+    return {"docs/data.md#clevr": columns(result.rows, cells)}
 
 
 EXPERIMENT = Experiment("Our CLEVR pictures beside Blender's", measure, sections=sections)

@@ -5,21 +5,29 @@ Markers `<!-- name -->` and `<!-- /name -->` stand around what is rendered; ever
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from emorl.errors import UserError
 from emorl.experiments import EXPERIMENTS
-from emorl.experiments.excerpts import excerpts
 from emorl.experiments.results import Result, merged
 from emorl.experiments.runner import labels_of
 from emorl.experiments.tables import NOT_RUN, provenance, results_table
 from emorl.files import make_directory, read_bytes, write_bytes
+from emorl.models.efficient_morl import EfficientMORL
 
 LARGEST_PAGE = 2**24  # bytes
 RESULTS, PICTURES = Path("results"), Path("docs") / "images"
+# "page.md#part" -> the function whose source stands there, so that a page never shows another one.
+SHOWN: Mapping[str, Callable[..., Any]] = {
+    "docs/algorithm.md#bottom-up": EfficientMORL.bottom_up,
+    "docs/algorithm.md#compute": EfficientMORL.compute,
+}
 
 
 def read_results(root: Path) -> dict[str, Result]:
@@ -46,7 +54,10 @@ def usual_section(name: str, result: Result | None, *, has_picture: bool) -> str
 def sections(root: Path) -> dict[str, str]:
     """Every rendered part, "page.md#part" -> Markdown."""
     results = read_results(root)
-    found = excerpts()
+    found = {
+        place: f"```python\n{textwrap.dedent(inspect.getsource(shown)).rstrip()}\n```"
+        for place, shown in SHOWN.items()
+    }
     for name, experiment in EXPERIMENTS.items():
         result = results.get(name)
         if experiment.sections is None:

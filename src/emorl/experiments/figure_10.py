@@ -15,11 +15,12 @@ from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Row
 from emorl.models import build
 from emorl.models.efficient_morl import EfficientMORLConfig
+from emorl.plots.files import save_chart
 from emorl.plots.lines import cost_chart
-from emorl.plots.style import save_chart
-from emorl.report.published import SYSTEMS
+from emorl.report.paper import SYSTEMS
 from emorl.runs.presets import PRESETS, preset
 from emorl.runs.run import Run
+from emorl.types import Progress, silent
 
 CLEVR6 = tuple(name for name in PRESETS if name.endswith("/clevr6-paper"))
 STEPS = (0, 1, 3)
@@ -95,7 +96,7 @@ def measure_cells(
     chosen: Sequence[Cell],
     *,
     repeats: int = 5,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Iterator[Row]:
     """One row of numbers per cell, per image where that makes sense."""
     rounds = len(chosen) * 2

@@ -10,8 +10,8 @@ from emorl.evaluation.metrics import Metric
 from emorl.experiments.base import Experiment, Job, logged, means, row_of
 from emorl.experiments.results import Row
 from emorl.experiments.scales import Changes, of_variants, variants
+from emorl.plots.files import save_chart
 from emorl.plots.lines import Points, seed_chart, smoothed
-from emorl.plots.style import save_chart
 from emorl.runs.run import Run
 from emorl.schedules import Schedule
 

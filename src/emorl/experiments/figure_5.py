@@ -8,8 +8,8 @@ from pathlib import Path
 from emorl.experiments.base import Experiment, scoring
 from emorl.experiments.results import Row
 from emorl.experiments.scales import DATASETS, of_presets, systems
-from emorl.plots.panels import save_picture, stacked
-from emorl.plots.pictures import scenes_apart
+from emorl.plots.files import save_picture, stacked
+from emorl.plots.scenes import scenes_apart
 from emorl.runs.run import Run
 
 SCORES = ("ari", "ari_with_background", "miou", "mse")

@@ -8,8 +8,8 @@ from pathlib import Path
 from emorl.experiments.base import Experiment, scoring
 from emorl.experiments.results import Row
 from emorl.experiments.scales import of_presets, systems
-from emorl.plots.panels import save_picture
-from emorl.plots.pictures import posteriors
+from emorl.plots.files import save_picture
+from emorl.plots.scenes import posteriors
 from emorl.runs.run import Run
 
 

@@ -11,8 +11,8 @@ from emorl.evaluation.sweeps import sweep
 from emorl.experiments.base import Experiment, Job, row_of
 from emorl.experiments.results import Row
 from emorl.experiments.scales import of_presets, systems
+from emorl.plots.files import save_chart
 from emorl.plots.lines import score_chart
-from emorl.plots.style import save_chart
 from emorl.runs.run import Run
 
 TEST_STEPS = range(7)  # I at test time

@@ -10,8 +10,8 @@ from emorl.experiments.figure_2 import refinements
 from emorl.experiments.figure_7 import SCORES, mean_by_value
 from emorl.experiments.results import Row
 from emorl.experiments.scales import Changes, of_variants, variants
+from emorl.plots.files import save_chart
 from emorl.plots.lines import score_chart
-from emorl.plots.style import save_chart
 from emorl.runs.run import Run
 
 # Without layers there is nothing but refinement, so it needs all three steps.

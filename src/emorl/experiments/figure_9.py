@@ -11,7 +11,7 @@ from emorl.evaluation.metrics import Metric
 from emorl.experiments.base import Experiment, Job, row_of
 from emorl.experiments.results import Row
 from emorl.experiments.scales import of_presets, systems
-from emorl.plots.panels import save_picture
+from emorl.plots.files import save_picture
 from emorl.plots.traversals import traversal_grid, traverse
 from emorl.runs.run import Run
 

@@ -21,8 +21,8 @@ from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Result, Row
 from emorl.experiments.tables import table
 from emorl.panels import Panels, segmentation_pixels
-from emorl.plots.panels import save_picture
-from emorl.plots.pictures import scene_row
+from emorl.plots.files import save_picture
+from emorl.plots.scenes import scene_row
 from emorl.types import Scene
 
 SCENE = 0  # of the test scenes of Tetrominoes

@@ -23,8 +23,8 @@ from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import changed
 from emorl.experiments.tables import count, provenance, table
 from emorl.files import make_directory
-from emorl.plots.panels import save_picture
-from emorl.plots.pictures import scenes_apart
+from emorl.plots.files import save_picture
+from emorl.plots.scenes import scenes_apart
 from emorl.runs.config import RunConfig
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run

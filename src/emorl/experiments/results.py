@@ -139,7 +139,7 @@ def stale(result: Result, wanted: Mapping[str, RunConfig]) -> list[str]:
     """Labels of rows whose recorded settings are not those of the run `wanted` for them today."""
     found = []
     for row in result.rows:
-        today = wanted.get(run_of(row.label, wanted) or "")
+        today = wanted.get(run_label(row.label, wanted) or "")
         if row.config is not None and (
             today is None or identity(RunConfig.from_dict(upgrade(row.config))) != identity(today)
         ):
@@ -147,7 +147,7 @@ def stale(result: Result, wanted: Mapping[str, RunConfig]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def run_of(label: str, labels: Iterable[str]) -> str | None:
+def run_label(label: str, labels: Iterable[str]) -> str | None:
     """The label of the run that a row belongs to: its own, or the longest that its own continues after a comma."""
     found = [one for one in labels if label == one or label.startswith(f"{one},")]
     return max(found, key=len, default=None)
@@ -155,11 +155,11 @@ def run_of(label: str, labels: Iterable[str]) -> str | None:
 
 def merged(rows: Sequence[Row], earlier: Result, labels: Sequence[str]) -> list[Row]:
     """`rows`, and what `earlier` has of other runs among `labels`, in their order. Kept rows keep their stamp."""
-    measured = {run_of(row.label, labels) for row in rows}
+    measured = {run_label(row.label, labels) for row in rows}
     kept = [
         replace(row, stamp=earlier.stamp_of(row))
         for row in earlier.rows
-        if run_of(row.label, labels) not in {None, *measured}
+        if run_label(row.label, labels) not in {None, *measured}
     ]
     order = {label: place for place, label in enumerate(labels)}
-    return sorted([*rows, *kept], key=lambda row: order.get(run_of(row.label, labels) or "", -1))
+    return sorted([*rows, *kept], key=lambda row: order.get(run_label(row.label, labels) or "", -1))

@@ -12,9 +12,9 @@ from emorl.experiments.base import Experiment, Job, logged, means, row_of, title
 from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import SCALES, ScaleName, Wanted, wanted
 from emorl.experiments.tables import count, mean_and_sd, table
+from emorl.plots.files import save_chart
 from emorl.plots.lines import score_chart
-from emorl.plots.style import save_chart
-from emorl.report.published import PUBLISHED_ABLATIONS, PUBLISHED_ARI
+from emorl.report.paper import PUBLISHED_ABLATIONS, PUBLISHED_ARI
 from emorl.runs.presets import PRESETS
 
 SEEDS = (0, 1, 2, 3, 4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,19 +17,20 @@ from emorl.evaluation.metrics import METRICS, renamed
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import LONG
-from emorl.experiments.tables import count, provenance, table
+from emorl.experiments.tables import columns, count, provenance, table
 from emorl.files import write_bytes
+from emorl.panels import Panels, Pixels, owner_pixels, to_pixels
+from emorl.plots.files import as_gif, save_chart, save_picture
 from emorl.plots.lines import score_chart
-from emorl.plots.panels import Panels, Pixels, as_gif, save_picture
-from emorl.plots.pictures import owner_pixels, scenes_apart, to_pixels
-from emorl.plots.style import save_chart
-from emorl.report.published import PUBLISHED_ARI
+from emorl.plots.scenes import scenes_apart
+from emorl.report.paper import PUBLISHED_ARI, Published
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run, load, released
 
 OWN_PICTURES = "efficient-morl/folder"  # the preset that people train on their own pictures
 SAME_RECIPE = "efficient-morl/multi-dsprites"  # on images of the same size, in batches of the same size
 BATCH, REPEATS = 16, 5
+Column = Callable[[Run], str]  # a run -> the text of its cell in a table
 SHOWN = ("ari", "ari_with_background", "miou", "mse", "slots_used", "kl")
 WAYS = {
     "as in the paper: one sample": "scores",
@@ -58,65 +59,58 @@ def sections(result: Result) -> dict[str, str]:
     """One table of all weights, the card of each, and how long a training on pictures of one's own takes."""
     seconds = {row.label: row.values["seconds"] for row in result.rows}
     runs = [Run.open(name) for name in released()]
-    head = [
-        "weights",
-        "ARI",
-        "ARI with background",
-        "Mean IoU",
-        "MSE (× 10⁻⁴)",
-        "ARI, best of 4",
-        "ms per image",
-        "CPU minutes to train",
-    ]
-    shown = [(name, "scores") for name in ("ari", "ari_with_background", "miou", "mse")]
-    shown.append(("ari", "scores_of_four_tries"))
-    rows = [
-        [f"[`{run.name}`](#{anchor(run.name)})", *(METRICS[name].text(scores(run, way)[name]) for name, way in shown),
-         f"{1000 * seconds[run.name]:.0f}" if run.name in seconds else "", f"{run.card['cpu_minutes']:.0f}"]
-        for run in runs
-    ]  # fmt: skip
+    milliseconds = {
+        "ms per image": lambda run: f"{1000 * seconds[run.name]:.0f}" if run.name in seconds else "",
+    }
+    beside_paper: dict[str, Column] = {
+        "weights": lambda run: f"`{run.name}`",
+        "ARI": score("ari"),
+        "ARI, best of 4 tries": score("ari", "scores_of_four_tries"),
+        "ARI with background": score("ari_with_background"),
+        "mean IoU": score("miou"),
+        "steps": lambda run: count(run.steps_in_all),
+        "CPU minutes": minutes,
+        **milliseconds,
+        "paper: ARI": lambda run: METRICS["ari"].text(*found[:2]) if (found := published(run)) else "",
+        "paper: steps": lambda run: (
+            count(PRESETS[f"{task(run)}-paper"].train.steps) if published(run) else ""
+        ),
+    }
+    all_weights: dict[str, Column] = {
+        "weights": lambda run: f"[`{run.name}`](#{anchor(run.name)})",
+        **{METRICS[name].heading: score(name) for name in ("ari", "ari_with_background", "miou", "mse")},
+        "ARI, best of 4": score("ari", "scores_of_four_tries"),
+        **milliseconds,
+        "CPU minutes to train": minutes,
+    }
     measured = f"`emorl reproduce zoo`, one core, images in batches of {BATCH}. {provenance(result)}"
     return {
-        "README.md#weights": in_short(runs, seconds),
-        "docs/zoo.md#weights": f"{table(head, rows)}\n\n{measured}",
+        "README.md#weights": columns(runs, beside_paper),
+        "docs/zoo.md#weights": f"{columns(runs, all_weights)}\n\n{measured}",
         "docs/zoo.md#cards": "\n\n".join(card(run) for run in runs),
         "docs/tutorials/own-pictures.md#times": training_time(),
     }
 
 
-def in_short(runs: list[Run], seconds: Mapping[str, float]) -> str:
-    """The weights beside what the paper reports, for the README."""
-    head = [
-        "weights",
-        "ARI",
-        "ARI, best of 4 tries",
-        "ARI with background",
-        "mean IoU",
-        "steps",
-        "CPU minutes",
-        "ms per image",
-        "paper: ARI",
-        "paper: steps",
-    ]
-    rows = []
-    for run in runs:
-        system, _, dataset = run.name.removesuffix(LONG).partition("/")
-        found, paper = scores(run, "scores"), PUBLISHED_ARI.get((system, dataset))
-        rows.append(
-            [
-                f"`{run.name}`",
-                METRICS["ari"].text(found["ari"]),
-                METRICS["ari"].text(scores(run, "scores_of_four_tries")["ari"]),
-                METRICS["ari_with_background"].text(found["ari_with_background"]),
-                METRICS["miou"].text(found["miou"]),
-                count(run.steps_in_all),
-                f"{run.card['cpu_minutes']:.0f}",
-                f"{1000 * seconds[run.name]:.0f}" if run.name in seconds else "",
-                METRICS["ari"].text(paper.mean, paper.sd) if paper else "",
-                count(PRESETS[f"{system}/{dataset}-paper"].train.steps) if paper else "",
-            ]
-        )
-    return table(head, rows)
+def score(name: str, way: str = "scores") -> Column:
+    """A column with one score of the cards."""
+    return lambda run: METRICS[name].text(scores(run, way)[name])
+
+
+def minutes(run: Run) -> str:
+    """A cell: the processor time of the training."""
+    return f"{run.card['cpu_minutes']:.0f}"
+
+
+def task(run: Run) -> str:
+    """The system and the data set of released weights, as "system/data set"."""
+    return run.name.removesuffix(LONG)
+
+
+def published(run: Run) -> Published | None:
+    """What the paper reports of that system on that data set."""
+    system, _, dataset = task(run).partition("/")
+    return PUBLISHED_ARI.get((system, dataset))
 
 
 def training_time() -> str:

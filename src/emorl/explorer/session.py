@@ -19,7 +19,8 @@ from emorl.explorer.messages import Request, as_bytes, write_reply
 from emorl.explorer.moves import Move
 from emorl.explorer.uploads import read_upload
 from emorl.objects import LEAST_SHARE
-from emorl.plots.panels import as_gif, palette
+from emorl.panels import palette
+from emorl.plots.files import as_gif
 from emorl.types import Decomposition
 
 SLIDERS = 8  # dimensions of a slot that get one

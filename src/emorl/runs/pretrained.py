@@ -45,7 +45,7 @@ def save_pretrained(source: Source, folder: str | Path) -> Path:
     config = RunConfig(model.config, DataConfig(UNKNOWN)) if run is None else without_places(run.config)
     folder = Path(folder)
     check_folder(folder, inputs=[] if run is None else [run.weights])
-    card = card_of(run, model.title)
+    card = new_card(run, model.title)
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     make_directory(folder)
     write_bytes(folder / MODEL, safetensors.torch.save(weights, header_of(card)))
@@ -137,7 +137,7 @@ def check_folder(folder: Path, *, inputs: list[Path]) -> None:
         )
 
 
-def card_of(run: Run | None, title: str) -> dict[str, Any]:
+def new_card(run: Run | None, title: str) -> dict[str, Any]:
     """Returns what is known of the weights of a run; of a model without one, its title and this package."""
     if run is None:
         bare = {"name": title, "data": UNKNOWN, "steps": 0, "seed": 0, "cpu_minutes": None, "scores": {}}

@@ -25,7 +25,7 @@ from emorl.runs.card import read_header
 from emorl.runs.checkpoint import build_model, load_checkpoint, read_weights
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CONFIG, ENVIRONMENT, MODEL, SCORES, WEIGHTS, read_metrics
-from emorl.runs.pictures import warn_of_changes
+from emorl.runs.own_pictures import warn_of_changes
 
 FOLDER = Path(__file__).parent / "weights"
 CARD: dict[str, Any] = {  # what a card must have, and of which type

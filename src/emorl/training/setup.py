@@ -22,7 +22,7 @@ from emorl.runs.checkpoint import check_weights, load_checkpoint, load_weights, 
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CHECKPOINT, NotResumable
 from emorl.runs.lock import Lock, locked
-from emorl.runs.pictures import check_pictures
+from emorl.runs.own_pictures import check_pictures
 from emorl.runs.resume import check_directory, prepare
 from emorl.runs.run import Run
 from emorl.training.console import progress_bar, say

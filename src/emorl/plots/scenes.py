@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -16,9 +17,17 @@ from emorl.evaluation.inference import decompose_scene, infer
 from emorl.evaluation.latents import Edit, slots_of, swept
 from emorl.evaluation.metrics import METRICS
 from emorl.models.base import Model
-from emorl.panels import FIRST, Panels, Pixels, picture_row, pictures_apart, segmentation_pixels, titles_of
-from emorl.panels import owner_pixels as owner_pixels  # also for those who import it from here
-from emorl.panels import to_pixels as to_pixels
+from emorl.panels import (
+    FIRST,
+    Panels,
+    Pixels,
+    owner_pixels,
+    picture_row,
+    pictures_apart,
+    segmentation_pixels,
+    titles_of,
+    to_pixels,
+)
 from emorl.probability import scene_seeds
 from emorl.types import Decomposition, Scene
 
@@ -76,6 +85,12 @@ def scene_row(scene: Scene) -> list[Pixels]:
     return [to_pixels(scene.image), segmentation_pixels(scene.segmentation, has_background=True)]
 
 
+def scene_grid(scenes: SceneDataset, count: int) -> Image.Image:
+    """The first `count` true scenes, four to a row."""
+    rows = [scene_row(scenes[index]) for index in range(min(count, len(scenes)))]
+    return Panels([list(chain(*rows[first : first + 4])) for first in range(0, len(rows), 4)]).drawn()
+
+
 # Inference step by step, as in the paper's Figure 6: the posterior after each layer and refinement, and its attention.
 
 
@@ -84,7 +99,7 @@ def posterior_panels(
 ) -> Panels:
     """One row for each step of inference on one scene, below the image itself; `options` are those of `infer`."""
     true = scenes[scene]
-    x = true.image[None].to(next(model.parameters()).device)
+    x = true.image[None].to(model.device)
     steps = infer(model, x, scene_seeds(seed, [scene]), trace=True, **options).steps
     head: Sequence[Pixels | None] = scene_row(true) if scenes.info.has_masks else [to_pixels(true.image)]
     rows = [head, *(posterior_row(true.image, step) for step in steps)]

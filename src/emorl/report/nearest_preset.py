@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from emorl.report.published import SYSTEMS
+from emorl.report.paper import SYSTEMS
 from emorl.runs.config import RunConfig, differing
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run
@@ -46,7 +46,7 @@ def title_of_system(config: RunConfig) -> str:
     return SYSTEMS.get(system, system)
 
 
-def train_command(run: Run) -> str:
+def training_command(run: Run) -> str:
     """What trains this run again: its preset with options, or its config.json where too much differs."""
     if "command" in run.card:
         return str(run.card["command"])
