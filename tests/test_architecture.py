@@ -127,16 +127,22 @@ def imported_packages(path: Path) -> set[str]:
     return found
 
 
+INHERITED = {"forward", "arrays", "step"}  # of nn.Module, SceneDataset and Optimizer, which say what they do
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_public_functions_say_what_they_do(path: Path) -> None:
     silent = [name for name, node in public_functions(path) if not ast.get_docstring(node)]
-    assert not silent, f"{len(silent)} public functions have no docstring"
+    assert not silent, f"without a docstring: {', '.join(silent)}"
 
 
 def public_functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]]:
-    """Functions and classes of a module; names of methods are often said by their class."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+    """Functions, classes and methods of a module, but for methods that a base class describes."""
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+    for node in [*module.body, *(method for one in classes for method in one.body)]:
+        is_definition = isinstance(node, ast.FunctionDef | ast.ClassDef)
+        if is_definition and not node.name.startswith("_") and node.name not in INHERITED:
             yield node.name, node
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from emorl.data.base import Array
 from emorl.data.fit import Fit, Place, fitted, resized
 from emorl.data.given import given_pictures
-from emorl.errors import UserError, check_range, check_seed, nearest
+from emorl.errors import UserError, check_range, check_seed, nearest, no_device
 from emorl.evaluation.inference import infer
 from emorl.models.base import MOST_TRIES, Model
 from emorl.objects import NOBODY, WELL_EXPLAINED, Table, explained_share, moved, object_table, owners
@@ -95,8 +95,7 @@ def open_model(model: Any, device: torch.device | str | None) -> tuple[Model, st
     try:
         return run.model.to(device or "cpu"), run.name, run.config.data.fit
     except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise UserError(f"There is no device {device!r} here ({reason}); use 'cpu'.") from None
+        raise no_device(device, error) from None
 
 
 def as_squares(

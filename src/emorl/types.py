@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from PIL.Image import Image as PILImage
 from torch import Tensor
 
-from emorl.errors import UserError, check_range, is_whole
+from emorl.errors import UserError, check_range, is_whole, no_device
 from emorl.objects import Array, as_frame, batch_table, explained_share
 from emorl.panels import picture_row, pictures_apart
 
@@ -210,10 +210,7 @@ class Decomposition:
             place = torch.device(device)
             return self.each(lambda t: t.to(place))
         except (RuntimeError, AssertionError, TypeError) as error:
-            reason = str(error).partition("\n")[0]
-            raise UserError(
-                f"There is no device {reprlib.repr(device)} here ({reason}); use 'cpu'."
-            ) from None
+            raise no_device(device, error) from None
 
     def detach(self) -> Decomposition:
         """The same without a graph."""

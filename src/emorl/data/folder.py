@@ -70,6 +70,7 @@ class FolderScenes(SceneDataset):
         return self.remembered[index]
 
     def read(self, name: str) -> Arrays:
+        """Returns image `name` and its segmentation as squares; raises UserError where they cannot be read."""
         image = read_pixels(self.path / name)
         ids = np.zeros(image.shape[:2], dtype=np.uint8)
         if self.info.has_masks:

@@ -217,6 +217,7 @@ class StoreWriter:
         self.count += 1
 
     def begin(self, arrays: Arrays) -> None:
+        """Opens a file for each array of the first scene."""
         self.rows = arrays
         for name, row in arrays.items():
             file = open(self.partial / f"{name}.npy", "wb")  # noqa: SIM115, closed with the stack
@@ -224,6 +225,7 @@ class StoreWriter:
             file.write(header_of(row, 0))
 
     def finish(self, info: DatasetInfo) -> None:
+        """Writes the number of scenes and meta.json, and renames the folder: now it is whole."""
         try:
             for name, row in self.rows.items():
                 self.files[name].seek(0)

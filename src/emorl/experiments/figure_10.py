@@ -44,6 +44,7 @@ class Cell:
 
     @property
     def label(self) -> str:
+        """The system as it is called in print, and I if it can be chosen."""
         kind, I = self.preset.split("/")[0], self.forward.num_steps
         return SYSTEMS.get(kind, kind) + ("" if I is None else f", I={I}")
 

@@ -103,6 +103,7 @@ class Result:
         return row.stamp if row.stamp is not None else self.stamp
 
     def has_provenance(self, row: Row) -> bool:
+        """Whether it is known which commit has measured `row`."""
         return self.stamp_of(row).get("commit") is not None
 
 

@@ -39,6 +39,7 @@ class Wanted:
 
     @property
     def seed(self) -> int:
+        """The seed of the training."""
         return self.config.train.seed
 
     @property

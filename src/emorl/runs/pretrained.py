@@ -16,12 +16,12 @@ from typing import Any
 
 import safetensors.torch
 
-from emorl.data import FOLDER, DataConfig
-from emorl.errors import UserError
+from emorl.data import DataConfig
+from emorl.errors import UserError, first_line, missing
 from emorl.files import check_output, is_ours, make_directory, write_bytes, write_json
 from emorl.models.base import Model
-from emorl.runs.card import header_of, numbers_in, page_of
-from emorl.runs.checkpoint import first_line
+from emorl.runs.card import data_of, header_of, numbers_in, page_of
+from emorl.runs.checkpoint import weights_of
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CONFIG, MODEL, README
 from emorl.runs.provenance import package_version, stamp
@@ -46,9 +46,8 @@ def save_pretrained(source: Source, folder: str | Path) -> Path:
     folder = Path(folder)
     check_folder(folder, inputs=[] if run is None else [run.weights])
     card = new_card(run, model.title)
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     make_directory(folder)
-    write_bytes(folder / MODEL, safetensors.torch.save(weights, header_of(card)))
+    write_bytes(folder / MODEL, safetensors.torch.save(weights_of(model), header_of(card)))
     write_json(folder / CONFIG, config.to_dict())
     write_bytes(folder / README, page_of(card, config, model.title).encode())
     return folder
@@ -104,7 +103,7 @@ def hub_api() -> Any:
     try:
         from huggingface_hub import HfApi
     except ImportError:
-        raise UserError("The hub needs huggingface_hub: pip install 'emorl[hub]'.") from None
+        raise missing("huggingface_hub", "hub", "The hub") from None
     return HfApi(library_name="emorl", library_version=package_version())
 
 
@@ -153,10 +152,3 @@ def new_card(run: Run | None, title: str) -> dict[str, Any]:
         "version": package_version(),
         "environment": run.environment,
     }
-
-
-def data_of(data: DataConfig) -> str:
-    """Returns in words what a run has learned from."""
-    if data.name == FOLDER:
-        return f"a folder of images, made {data.image_size} x {data.image_size} ({data.fit})"
-    return f"{data.name}, scenes 0 to {(data.train_size or 0) - 1} of seed {data.seed}"
