@@ -141,8 +141,9 @@ def public_functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.Cl
     module = ast.parse(path.read_text(encoding="utf-8"))
     classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
     for node in [*module.body, *(method for one in classes for method in one.body)]:
-        is_definition = isinstance(node, ast.FunctionDef | ast.ClassDef)
-        if is_definition and not node.name.startswith("_") and node.name not in INHERITED:
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            continue
+        if not node.name.startswith("_") and node.name not in INHERITED:
             yield node.name, node
 
 

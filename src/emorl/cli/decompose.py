@@ -21,10 +21,9 @@ from emorl.data.images import read_pixels
 from emorl.errors import UserError
 from emorl.files import MARK, check_output, make_directory, read_json, write_bytes, write_json
 from emorl.objects import NOBODY, WELL_EXPLAINED, owners
-from emorl.panels import palette
+from emorl.panels import palette, picture_row, pictures_apart
 from emorl.pictures import LARGEST, TakenApart, take_apart
 from emorl.plots.files import save_picture
-from emorl.plots.scenes import decomposition_panels
 from emorl.runs.run import Run
 from emorl.training.console import progress_bar, say
 from emorl.types import array
@@ -35,6 +34,7 @@ OVERVIEW, SEGMENTATION, ARRAYS, OBJECTS = FILES = (
     "arrays.npz",
     "objects.json",
 )
+LARGEST_PANEL = 320  # longer side of the panels of an overview, in pixels
 MOST_SLOTS = 255  # that a picture with a palette can tell apart
 
 
@@ -159,7 +159,8 @@ def describe(path: Path, model: str, one: TakenApart) -> dict[str, Any]:
 def save(folder: Path, one: TakenApart, described: Mapping[str, Any]) -> None:
     """Writes the four files of a picture; objects.json comes last."""
     make_directory(folder)
-    save_picture(decomposition_panels(torch.from_numpy(one.picture), one.parts).drawn(), folder / OVERVIEW)
+    row = picture_row(torch.from_numpy(one.picture), one.parts.masks[0], one.parts.components[0])
+    save_picture(pictures_apart([row], largest=LARGEST_PANEL), folder / OVERVIEW)
     indexed = Image.fromarray((one.owners + 1).astype(np.uint8), "P")
     indexed.putpalette([40, 40, 40, *palette(one.parts.masks.shape[1]).ravel().tolist()])
     save_picture(indexed, folder / SEGMENTATION)

@@ -11,7 +11,8 @@ import tyro
 
 from emorl.cli.options import Device, check_options, choose_device, print_json
 from emorl.cli.other_data import scenes_of
-from emorl.data import SceneDataset, Split
+from emorl.data import Split
+from emorl.data.base import SceneDataset
 from emorl.errors import UserError
 from emorl.evaluation.dci import check_trees, evaluate_dci
 from emorl.evaluation.evaluate import Scores, evaluate
@@ -19,7 +20,7 @@ from emorl.evaluation.metrics import metric, shown_first
 from emorl.files import write_json
 from emorl.models.base import Model
 from emorl.plots.files import check_picture_file, save_picture
-from emorl.plots.scenes import scenes_apart
+from emorl.plots.scenes import scene_panels
 from emorl.runs.directory import SCORES
 from emorl.runs.provenance import stamp
 from emorl.runs.run import Run
@@ -88,7 +89,7 @@ def evaluate_command(
         except UserError as error:
             warnings.warn(str(error), stacklevel=1)
     if picture is not None:
-        save_picture(scenes_apart(model, scenes, sample=not means, **budget), picture)
+        save_picture(scene_panels(model, scenes, sample=not means, **budget), picture)
         say(f"Drew {picture}: image, reconstruction, segmentation, and one panel per slot.")
 
 

@@ -6,7 +6,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from emorl.data import FOLDER, DataConfig, SceneDataset, Split, open_dataset, open_folder
+from emorl.data import FOLDER, DataConfig, Split, open_dataset, open_folder
+from emorl.data.base import SceneDataset
 from emorl.data.stored import StoredScenes
 from emorl.errors import UserError
 from emorl.runs.run import Run

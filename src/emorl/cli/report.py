@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
-from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
 from typing import Literal
@@ -25,6 +24,7 @@ from emorl.report.page import build_page
 from emorl.runs.run import Run
 from emorl.training.console import progress_bar, say
 from emorl.types import Progress
+from emorl.version import __version__
 
 
 def report_command(
@@ -60,16 +60,14 @@ def report_command(
     if twice := [run for run, place in zip(runs, places, strict=True) if places.count(place) > 1]:
         raise UserError(f"{twice[0]} is named twice; a report has each run once.")
     opened = [Run.open(run, label=label) for run, label in zip(runs, display_names(runs), strict=True)]
-    held_out = [
-        (run, run.scenes(split)) for run in opened if run.model
-    ]  # a mistake should not wait for the scores
-    for run, _ in held_out:
-        run.model.to(where)
+    for run in opened:
+        run.model.to(where)  # a mistake should not wait for the scores
+    held_out = [(run, run.scenes(split)) for run in opened]
     options = [*(["--images", str(images)] if images else []), *(["--dci", dci] if dci != "no" else [])]
     command = shlex.join(
         ["emorl", "report", *runs, "--out", str(out), *options, *(["--quick"] if quick else [])]
     )
-    footer = f"Made with emorl {version('emorl')} on {date.today().isoformat()}."
+    footer = f"Made with emorl {__version__} on {date.today().isoformat()}."
     page = build_page(held_out, extent, stage=stage, commands=[command], footer=footer)
     make_directory(out.parent)
     content = render(page).encode()

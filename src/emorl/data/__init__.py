@@ -18,20 +18,6 @@ from emorl.data.stored import StoredScenes
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError, check_range, check_seed, nearest
 
-__all__ = [
-    "DATASETS",
-    "FOLDER",
-    "MOST_SCENES",
-    "SPLITS",
-    "DataConfig",
-    "DatasetInfo",
-    "SceneDataset",
-    "Split",
-    "info_of",
-    "open_dataset",
-    "open_folder",
-]
-
 Split = Literal["train", "test", "validation"]
 SPLITS: tuple[Split, ...] = ("train", "test", "validation")
 

@@ -37,7 +37,7 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
         for edit in filter(None, map(found.typical, range(EDITED))):
             panels.append(edit_row(run.model, scenes, edit))
             labels.append(f"{run.label.split(',')[0]}: {edit.leaked:.0%}")
-    save_picture(Panels(panels, labels, EDIT_TITLES).drawn(), path)
+    save_picture(Panels(panels, labels, EDIT_TITLES), path)
 
 
 EXPERIMENT = Experiment(

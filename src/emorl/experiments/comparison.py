@@ -105,7 +105,7 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
                 )
                 labels.append(parts(run.label)[0])
         titles = ["image", "rebuilt", "masks", *(f"slot {k}" for k in range(len(panels[0]) - 3))]
-        picture = Panels(panels, labels, titles, slots_from=3).drawn()
+        picture = Panels(panels, labels, titles, slots_from=3)
         save_picture(picture, path.with_name(f"{path.stem}-{dataset}.png"))
 
 

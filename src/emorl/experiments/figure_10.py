@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from emorl.errors import UserError
-from emorl.evaluation.cost import Pass, costs, parameters, peak_memory, refines_at_will
+from emorl.evaluation.cost import Pass, costs, parameters, peak_memory
 from emorl.evaluation.metrics import Metric
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Row
-from emorl.models import build
+from emorl.models import MODELS, build, kind_of
 from emorl.models.efficient_morl import EfficientMORLConfig
 from emorl.plots.files import save_chart
 from emorl.plots.lines import cost_chart
@@ -66,12 +66,13 @@ def cells(
     for name in names:
         for size in sizes:
             try:
-                make = partial(build, resized(preset(name).model, size))
+                config = resized(preset(name).model, size)
+                make = partial(build, config)
                 parameters(make)
             except UserError as error:
                 complaints.append(f"{name} at {size}x{size}: {error}")
                 continue
-            for I in steps if refines_at_will(make) else (None,):
+            for I in steps if MODELS[kind_of(config)].least_steps == 0 else (None,):
                 for B in batch_sizes:
                     forward = Pass(make, B, num_steps=I, device=device)
                     found.append(Cell(name, size, forward, replace(forward, training=True)))

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from emorl.data import SceneDataset, open_dataset
+from emorl.data import open_dataset
+from emorl.data.base import SceneDataset
 from emorl.evaluation.sweeps import sweep
 from emorl.experiments.base import Experiment, Job, row_of
 from emorl.experiments.results import Row

@@ -108,7 +108,7 @@ def illustrate(result: Result, pictures: Path) -> None:
         for predicted in drawn.values()
     ]
     labels = [f"{what}: ARI {found[what]['ari']:.2f}, mIoU {found[what]['miou']:.2f}" for what in drawn]
-    save_picture(Panels(rows, labels, ("image", "truth", "answer")).drawn(), pictures / "glossary.png")
+    save_picture(Panels(rows, labels, ("image", "truth", "answer")), pictures / "glossary.png")
 
 
 EXPERIMENT = Experiment(

@@ -22,7 +22,7 @@ from emorl.files import write_bytes
 from emorl.panels import Panels, Pixels, owner_pixels, to_pixels
 from emorl.plots.files import as_gif, save_chart, save_picture
 from emorl.plots.lines import score_chart
-from emorl.plots.scenes import scenes_apart
+from emorl.plots.scenes import scene_panels
 from emorl.report.paper import PUBLISHED_ARI, Published
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run, load, released
@@ -172,7 +172,7 @@ def illustrate(result: Result, pictures: Path) -> None:
         run = Run.open(name)
         scenes = run.scenes("test")
         save_picture(
-            scenes_apart(run.model, scenes, indices=range(4), sample=True), pictures / picture_of(name)
+            scene_panels(run.model, scenes, indices=range(4), sample=True), pictures / picture_of(name)
         )
     write_bytes(pictures / "home.gif", as_gif(put_together()))
     shown = ("ari", "miou", "mse")

@@ -13,6 +13,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from emorl.errors import UserError
 from emorl.files import MARK, cause, check_output, make_directory, write_bytes
+from emorl.panels import Panels
 from emorl.plots.style import Chart, without_font_warnings
 
 KINDS = ("", "png", "svg", "pdf", "jpg", "jpeg", "webp", "tif", "tiff")  # suffixes that chart files may have
@@ -21,8 +22,9 @@ CLEAR = 255  # the transparent colour of a GIF
 LARGE = 120_000  # bytes of a PNG above which WebP takes its place: photographs need some loss
 
 
-def stacked(pictures: Sequence[Image.Image]) -> Image.Image:
-    """Pictures below one another, on white."""
+def stacked(panels: Sequence[Panels]) -> Image.Image:
+    """Panels below one another, on white."""
+    pictures = [one.drawn() for one in panels]
     size = (max(one.width for one in pictures), sum(one.height for one in pictures))
     whole, top = Image.new("RGB", size, "white"), 0
     for one in pictures:
@@ -38,8 +40,9 @@ def check_picture_file(path: Path) -> None:
     check_output(path)
 
 
-def save_picture(picture: Image.Image, path: Path) -> None:
+def save_picture(picture: Image.Image | Panels, path: Path) -> None:
     """Writes an image file, at once or not at all, and the folder it belongs in. The file has MARK, if it can."""
+    picture = picture.drawn() if isinstance(picture, Panels) else picture
     kind = Image.registered_extensions().get(path.suffix.lower(), path.suffix)
     text, buffer = PngInfo(), io.BytesIO()
     text.add_text("Software", MARK)

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from PIL import Image
 from torch import Tensor
 
 from emorl.data.base import SceneDataset
@@ -23,7 +22,6 @@ from emorl.panels import (
     Pixels,
     owner_pixels,
     picture_row,
-    pictures_apart,
     segmentation_pixels,
     titles_of,
     to_pixels,
@@ -35,11 +33,6 @@ from emorl.types import Decomposition, Scene
 def decomposition_row(image: Tensor, d: Decomposition, b: int = 0) -> list[Pixels]:
     """Panels for image `b`: input, reconstruction, segmentation, then each slot's component on its mask."""
     return picture_row(image, d.masks[b], d.components[b])
-
-
-def decomposition_panels(image: Tensor, d: Decomposition, *, largest: int = 320) -> Panels:
-    """One picture taken apart, of any size; panels have sides of at most `largest` pixels."""
-    return pictures_apart([decomposition_row(image, d)], largest=largest)
 
 
 def scene_panels(
@@ -63,11 +56,6 @@ def scene_panels(
     return Panels(rows, labels, titles_of(rows[0]), slots_from=len(FIRST))
 
 
-def scenes_apart(model: Model, scenes: SceneDataset, **options: Any) -> Image.Image:
-    """The first eight scenes taken apart, or as `options` of `scene_panels` say."""
-    return scene_panels(model, scenes, **options).drawn()
-
-
 def worst_by(scores: Scores) -> str:
     """The score that tells which scenes are worst: ARI, or the squared error where objects are not known."""
     return "ari" if "ari" in scores.values else "mse"
@@ -85,10 +73,10 @@ def scene_row(scene: Scene) -> list[Pixels]:
     return [to_pixels(scene.image), segmentation_pixels(scene.segmentation, has_background=True)]
 
 
-def scene_grid(scenes: SceneDataset, count: int) -> Image.Image:
+def scene_grid(scenes: SceneDataset, count: int) -> Panels:
     """The first `count` true scenes, four to a row."""
     rows = [scene_row(scenes[index]) for index in range(min(count, len(scenes)))]
-    return Panels([list(chain(*rows[first : first + 4])) for first in range(0, len(rows), 4)]).drawn()
+    return Panels([list(chain(*rows[first : first + 4])) for first in range(0, len(rows), 4)])
 
 
 # Inference step by step, as in the paper's Figure 6: the posterior after each layer and refinement, and its attention.
@@ -105,11 +93,6 @@ def posterior_panels(
     rows = [head, *(posterior_row(true.image, step) for step in steps)]
     titles = ["rebuilt", "masks", "attention", *(f"slot {k}" for k in range(steps[-1].masks.shape[1]))]
     return Panels(rows, ["scene", *step_names(steps)], titles, slots_from=3)
-
-
-def posteriors(model: Model, scenes: SceneDataset, **options: Any) -> Image.Image:
-    """Inference on one scene as a picture; `options` are those of `posterior_panels`."""
-    return posterior_panels(model, scenes, **options).drawn()
 
 
 def step_names(steps: Sequence[Decomposition]) -> list[str]:

@@ -24,8 +24,9 @@ from emorl.runs.card import data_of, header_of, numbers_in, page_of
 from emorl.runs.checkpoint import weights_of
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CONFIG, MODEL, README
-from emorl.runs.provenance import package_version, stamp
+from emorl.runs.provenance import stamp
 from emorl.runs.run import Run
+from emorl.version import __version__
 
 UNKNOWN = "unknown"  # the data of a model that is saved without its run
 Source = (
@@ -104,7 +105,7 @@ def hub_api() -> Any:
         from huggingface_hub import HfApi
     except ImportError:
         raise missing("huggingface_hub", "hub", "The hub") from None
-    return HfApi(library_name="emorl", library_version=package_version())
+    return HfApi(library_name="emorl", library_version=__version__)
 
 
 @contextmanager
@@ -140,7 +141,7 @@ def new_card(run: Run | None, title: str) -> dict[str, Any]:
     """Returns what is known of the weights of a run; of a model without one, its title and this package."""
     if run is None:
         bare = {"name": title, "data": UNKNOWN, "steps": 0, "seed": 0, "cpu_minutes": None, "scores": {}}
-        return {**bare, "version": package_version(), "environment": stamp()}
+        return {**bare, "version": __version__, "environment": stamp()}
     return {
         "name": str(run.card.get("name") or Path(run.name).resolve().name),
         "model": run.kind,
@@ -149,6 +150,6 @@ def new_card(run: Run | None, title: str) -> dict[str, Any]:
         "seed": run.seed,
         "cpu_minutes": None if run.cpu_minutes is None else round(run.cpu_minutes, 1),
         "scores": numbers_in(run.scores),
-        "version": package_version(),
+        "version": __version__,
         "environment": run.environment,
     }

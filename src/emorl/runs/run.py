@@ -15,7 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from emorl.data import SceneDataset, Split, open_dataset
+from emorl.data import Split, open_dataset
+from emorl.data.base import SceneDataset
 from emorl.errors import UserError, nearest
 from emorl.evaluation.metrics import VALIDATION, renamed
 from emorl.files import read_json

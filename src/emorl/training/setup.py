@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from emorl.config import from_dict
-from emorl.data import SceneDataset, Split, open_dataset
+from emorl.data import Split, open_dataset
+from emorl.data.base import SceneDataset
 from emorl.errors import UserError
 from emorl.files import make_directory
 from emorl.models import kind_of
