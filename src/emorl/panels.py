@@ -130,10 +130,10 @@ def titles_of(row: Sequence[Pixels]) -> list[str]:
     return [*FIRST, *(f"slot {k}" for k in range(len(row) - len(FIRST)))]
 
 
-def pictures_apart(rows: Sequence[Sequence[Pixels]], *, largest: int, labels: Sequence[str] = ()) -> Panels:
+def pictures_apart(rows: Sequence[Sequence[Pixels]], *, largest: int) -> Panels:
     """Rows of `picture_row`; panels have sides of at most `largest` pixels."""
     small = [shrunk(row, largest) for row in rows]
-    return Panels(small, labels, titles_of(small[0]), slots_from=len(FIRST))
+    return Panels(small, titles=titles_of(small[0]), slots_from=len(FIRST))
 
 
 def shrunk(row: Sequence[Pixels], largest: int) -> list[Pixels]:

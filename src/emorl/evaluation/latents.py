@@ -127,7 +127,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Leakage:
-    """Over all edits that did something."""
+    """How far edits reach: means over all that did something."""
 
     edits: tuple[Edit, ...]
 
@@ -155,16 +155,9 @@ class Leakage:
 
 
 @torch.no_grad()
-def leakage(
-    model: Model,
-    scenes: SceneDataset,
-    *,
-    images: int = 8,
-    seed: int = 0,
-    progress: Progress = silent,
-) -> Leakage:
-    """Sets each number of every slot that owns something to the ends of its range."""
-    slots = slots_of(model, scenes, images=images, seed=seed)
+def leakage(model: Model, scenes: SceneDataset, *, images: int = 8) -> Leakage:
+    """Sets each number of every slot that owns something, in the first `images` scenes, to the ends of its range."""
+    slots = slots_of(model, scenes, images=images)
     ranges = ranges_of(slots)
     places = [(d, value) for d in range(slots.shape[2]) for value in ranges[:, d].tolist()]
     found: list[Edit] = []
@@ -181,7 +174,6 @@ def leakage(
                 for (d, value), (inside, outside, others) in zip(places, changed.tolist(), strict=True)
                 if inside > LEAST_CHANGE
             ]
-        progress(n + 1, len(slots))
     return Leakage(tuple(found))
 
 

@@ -42,6 +42,7 @@ HOME = (
     "efficient-morl/multi-dsprites-long",
     "efficient-morl/clevr6-long",
 )  # from top to bottom
+SCENE, SIDE = 1, 192  # the scene that is put together, and the side of its panels in pixels
 HOLD = 8  # frames that a slot stays the last one; the finished picture stays three times as long
 
 
@@ -182,9 +183,9 @@ def illustrate(result: Result, pictures: Path) -> None:
         save_chart(chart, pictures / "zoo-curves.png")
 
 
-def put_together(scene: int = 1) -> list[Image.Image]:
+def put_together() -> list[Image.Image]:
     """Frames of a scene of each data set that is put together again, slot by slot, beside the image and its objects."""
-    rows = [states_of(Run.open(name), scene) for name in HOME]
+    rows = [states_of(Run.open(name)) for name in HOME]
     longest = max(len(states) for _, states in rows)
     titles = ("image", "objects found", "put together again")
     stills = [
@@ -196,19 +197,19 @@ def put_together(scene: int = 1) -> list[Image.Image]:
     return [still for still in stills for _ in range(HOLD)] + [stills[-1]] * (2 * HOLD)
 
 
-def states_of(run: Run, scene: int, side: int = 192) -> tuple[list[Pixels], list[Pixels]]:
+def states_of(run: Run) -> tuple[list[Pixels], list[Pixels]]:
     """A scene and its objects; and what its slots paint together, one more each time, the largest first."""
     scenes = run.scenes("test")
-    parts = decompose_scene(run.model, scenes, scene, tries=4)
+    parts = decompose_scene(run.model, scenes, SCENE, tries=4)
     order = parts.masks[0].sum(dim=(1, 2, 3)).argsort(descending=True)
     painted = (parts.masks * parts.components)[0, order].cumsum(dim=0)  # (K, 3, H, W)
-    fixed = to_pixels(scenes[scene].image), owner_pixels(parts.masks[0])
-    return [enlarged(one, side) for one in fixed], [enlarged(to_pixels(one), side) for one in painted]
+    fixed = to_pixels(scenes[SCENE].image), owner_pixels(parts.masks[0])
+    return [enlarged(one) for one in fixed], [enlarged(to_pixels(one)) for one in painted]
 
 
-def enlarged(pixels: Pixels, side: int) -> Pixels:
-    """A square picture with sides of `side` pixels, its own pixels still to be seen."""
-    return np.asarray(Image.fromarray(pixels).resize((side, side), Image.Resampling.NEAREST))
+def enlarged(pixels: Pixels) -> Pixels:
+    """A square picture with sides of SIDE pixels, its own pixels still to be seen."""
+    return np.asarray(Image.fromarray(pixels).resize((SIDE, SIDE), Image.Resampling.NEAREST))
 
 
 EXPERIMENT = Experiment(

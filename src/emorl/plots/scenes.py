@@ -30,9 +30,9 @@ from emorl.probability import scene_seeds
 from emorl.types import Decomposition, Scene
 
 
-def decomposition_row(image: Tensor, d: Decomposition, b: int = 0) -> list[Pixels]:
-    """Panels for image `b`: input, reconstruction, segmentation, then each slot's component on its mask."""
-    return picture_row(image, d.masks[b], d.components[b])
+def decomposition_row(image: Tensor, d: Decomposition) -> list[Pixels]:
+    """Panels of an image and its decomposition, whose B is 1, as `picture_row` has them."""
+    return picture_row(image, d.masks[0], d.components[0])
 
 
 def scene_panels(
