@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -59,6 +60,17 @@ def test_imports_point_downwards(path: Path) -> None:
         if own == "evaluation" and name == "models":
             assert "models.base" in path.read_text()
             assert "from emorl.models import" not in path.read_text()
+
+
+def test_the_guide_for_contributors_knows_every_part() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = guide.split("## Find your way")[1].split("##")[0]
+    named = {
+        name
+        for row in re.findall(r"^\| (`.*?) \|", table, flags=re.M)
+        for name in re.findall(r"`(\w+)`", row)
+    }
+    assert named == {layer_of(path) for path in MODULES} - {"__init__", "__main__"}
 
 
 def test_the_arrow_would_catch_a_wrong_import(tmp_path: Path) -> None:

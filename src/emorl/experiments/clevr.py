@@ -6,7 +6,7 @@ Needs a folder with clevr_blender_24.npz (`--files`): scenes of CLEVR's own file
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from emorl.data.clevr.scene import ClevrScene
 from emorl.errors import UserError
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Result, Row
-from emorl.experiments.tables import columns
+from emorl.experiments.tables import Cells, columns
 
 FILE = "clevr_blender_24.npz"
 QUALITIES: tuple[Quality, ...] = ("full", "fast")
@@ -69,7 +69,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 def sections(result: Result) -> dict[str, str]:
     """Returns the table for the page about data."""
-    cells: dict[str, Callable[[Row], str]] = {
+    cells: Cells = {
         "quality": lambda row: row.label,
         "RMSE of 255": lambda row: f"{row.values['rmse_of_255']:.2f}",
         "mask pixels that differ": lambda row: f"{row.values['mask_pixels_different_percent']:.2f} %",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from emorl.evaluation.metrics import METRICS
 from emorl.experiments.base import Experiment, Job, means, row_of
 from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import of_presets, paper_steps, system_on, systems
-from emorl.experiments.tables import columns, count
+from emorl.experiments.tables import Cells, columns, count
 from emorl.models import build
 from emorl.panels import Panels
 from emorl.plots.files import save_chart, save_picture
@@ -27,7 +27,7 @@ from emorl.runs.run import Run
 DATASETS = ("tetrominoes", "multi-dsprites")
 SCORES = ("ari", "ari_with_background", "miou", "mse", "slots_used")
 SCENES = (0, 1)  # of the test scenes, in the pictures
-CELLS: Mapping[str, Callable[[Row], str]] = {  # heading -> text of a row
+CELLS: Cells = {
     "system": lambda row: parts(row.label)[0],
     "ARI": lambda row: f"{row.values['ari']:.3f} ± {row.values['ari_standard_error']:.3f}",
     "mean IoU": lambda row: f"{row.values['miou']:.2f}",
@@ -75,7 +75,7 @@ def sections(result: Result) -> dict[str, str]:
     """A table for each data set."""
     theirs = {system_on(*key): METRICS["ari"].text(*value[:2]) for key, value in PUBLISHED_ARI.items()}
     steps = paper_steps(PUBLISHED_ARI)
-    paper: Mapping[str, Callable[[Row], str]] = {
+    paper: Cells = {
         "paper: ARI": lambda row: theirs.get(row.label, ""),
         "paper: steps": lambda row: count(steps.get(row.label)),
     }

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from emorl.experiments.base import Experiment
 from emorl.experiments.results import Result, Row
-from emorl.experiments.tables import columns
+from emorl.experiments.tables import Cells, columns
 
 
 def sections(result: Result) -> dict[str, str]:
     """Scores at 1000 and 2000 steps, and at the end."""
-    cells: dict[str, Callable[[Row], str]] = {
+    cells: Cells = {
         "what was tried": lambda row: row.label,
         "ARI 1000": lambda row: ari_at(1000, row),
         "ARI 2000": lambda row: ari_at(2000, row),

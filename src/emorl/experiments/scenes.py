@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from emorl.data import DATASETS
@@ -12,7 +12,7 @@ from emorl.data.stored import StoredScenes
 from emorl.data.storing import store
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Result, Row
-from emorl.experiments.tables import columns, count
+from emorl.experiments.tables import Cells, columns, count
 
 CHUNKS = 4  # scenes to store, in multiples of a data set's `chunk`; that takes a few seconds
 
@@ -37,7 +37,7 @@ def measure(job: Job) -> Iterator[Row]:
 
 def sections(result: Result) -> dict[str, str]:
     """Returns the table for the page about data."""
-    cells: dict[str, Callable[[Row], str]] = {
+    cells: Cells = {
         "data set": lambda row: row.label,
         "scenes": lambda row: count(row.values["scenes"]),
         "stored per second and core": lambda row: rate_of(row.values["stored_per_second"]),

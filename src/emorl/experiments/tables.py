@@ -11,6 +11,7 @@ from emorl.experiments.results import Result, Row, run_label
 
 NOT_RUN = "not run yet"
 Thing = TypeVar("Thing")
+Cells = Mapping[str, Callable[[Row], str]]  # columns of a table of rows: heading -> text of a row's cell
 Entry = dict[str, Any]  # "label", "seeds", "steps", and (mean, sd) for each score
 
 
