@@ -17,11 +17,9 @@ import torch
 from torch import Tensor
 
 from emorl.data.base import SceneDataset
-from emorl.data.loading import in_order
 from emorl.errors import UserError
-from emorl.evaluation.inference import infer
+from emorl.evaluation.inference import infer_scenes
 from emorl.models.base import Model
-from emorl.probability import scene_seeds
 from emorl.types import Decomposition, Progress, silent
 
 VALUES = 6  # places between the ends of a dimension's range, ends included
@@ -52,11 +50,8 @@ def slots_of(model: Model, scenes: SceneDataset, *, images: int, seed: int = 0) 
     """Slots (N, K, D) of the first N = `images` scenes, fewer if there are not so many."""
     if images < 1 or len(scenes) < 1:
         raise UserError("At least one image is needed to see what slots stand for.")
-    found = []
-    for indices, batch in in_order(scenes, 32, limit=min(images, len(scenes))):
-        seeds = scene_seeds(seed, indices)
-        found.append(infer(model, batch.image.to(model.device), seeds, means=True).steps[-1].slots)
-    return torch.cat(found)
+    found = infer_scenes(model, scenes, images=images, seed=seed, means=True)
+    return torch.cat([answer.slots for _, answer in found])
 
 
 def ranges_of(slots: Tensor) -> Tensor:

@@ -99,17 +99,18 @@ class Run:
     @cached_property
     def scores(self) -> dict[str, Any]:
         """What `emorl evaluate` has written, or the card's scores; empty if it was not evaluated yet."""
-        if self.directory is None:
-            return dict(self.card.get("scores", {}))
-        path = self.directory / SCORES
-        return read_json(path) if path.exists() else {}
+        return self.recorded(SCORES, "scores")
 
     @cached_property
     def environment(self) -> dict[str, Any]:
         """The package and machine that trained it, as far as known."""
+        return self.recorded(ENVIRONMENT, "environment")
+
+    def recorded(self, file: str, entry: str) -> dict[str, Any]:
+        """What a file of the directory holds, or an entry of the card where there is none; empty if it is missing."""
         if self.directory is None:
-            return dict(self.card.get("environment", {}))
-        path = self.directory / ENVIRONMENT
+            return dict(self.card.get(entry, {}))
+        path = self.directory / file
         return read_json(path) if path.exists() else {}
 
     @property
