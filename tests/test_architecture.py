@@ -13,6 +13,7 @@ import pytest
 
 import emorl
 from conftest import ROOT
+from emorl.experiments import EXPERIMENTS
 
 PACKAGE = ROOT / "src" / "emorl"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -60,6 +61,13 @@ def test_imports_point_downwards(path: Path) -> None:
         if own == "evaluation" and name == "models":
             assert "models.base" in path.read_text()
             assert "from emorl.models import" not in path.read_text()
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_experiments_share_what_is_not_an_experiment(name: str) -> None:
+    source = (PACKAGE / "experiments" / f"{name.replace('-', '_')}.py").read_text(encoding="utf-8")
+    imported = re.findall(r"^from emorl\.experiments\.(\w+) import", source, flags=re.MULTILINE)
+    assert not {module.replace("_", "-") for module in imported} & set(EXPERIMENTS)
 
 
 def test_the_guide_for_contributors_knows_every_part() -> None:

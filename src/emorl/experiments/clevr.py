@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,20 +14,11 @@ from PIL import Image
 
 from emorl.data.clevr.render import Quality, render
 from emorl.data.clevr.scene import ClevrScene
-from emorl.errors import UserError
-from emorl.experiments.base import Experiment, Job
+from emorl.experiments.base import BLENDER, Experiment, Job
 from emorl.experiments.results import Result, Row
 from emorl.experiments.tables import Cells, columns
 
-FILE = "clevr_blender_24.npz"
 QUALITIES: tuple[Quality, ...] = ("full", "fast")
-
-
-def blender_file(job: Job, experiment: str) -> Path:
-    """Returns the path of the file with Blender's pictures; raises UserError if `--files` does not hold it."""
-    if job.files is None or not (job.files / FILE).exists():
-        raise UserError(f"Say where {FILE} is: emorl reproduce {experiment} --files FOLDER")
-    return job.files / FILE
 
 
 def scene_of(reference: Any, index: int) -> ClevrScene:
@@ -62,7 +52,7 @@ def compared(reference: Any, quality: Quality) -> dict[str, float]:
 
 def measure(job: Job) -> Iterator[Row]:
     """Yields a row for each rendering quality."""
-    reference = dict(np.load(blender_file(job, "clevr")))
+    reference = dict(np.load(job.published_file(BLENDER, "clevr")))
     for quality in QUALITIES:
         yield Row(quality, compared(reference, quality))
 

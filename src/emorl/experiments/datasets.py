@@ -16,7 +16,7 @@ from emorl.data import DATASETS
 from emorl.data.base import Arrays
 from emorl.data.convert import record_scenes
 from emorl.data.layouts import LAYOUTS
-from emorl.experiments.base import Experiment, Job
+from emorl.experiments.base import BLENDER, Experiment, Job
 from emorl.experiments.results import Result, Row
 from emorl.experiments.tables import columns
 from emorl.plots.files import save_picture
@@ -98,7 +98,7 @@ def measure(job: Job) -> Iterator[Row]:
     if job.files is not None:
         records = record_scenes(job.files / "tetrominoes_mini.tfrecords", LAYOUTS["tetrominoes"])
         yield Row("published tetrominoes", statistics("tetrominoes", (scene for scene, _ in records)))
-        blender = published_clevr(job.files / "clevr_blender_24.npz")
+        blender = published_clevr(job.files / BLENDER)
         yield Row("CLEVR rendered by Blender", statistics("clevr", blender))
 
 

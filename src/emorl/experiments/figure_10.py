@@ -13,8 +13,8 @@ from emorl.evaluation.cost import Pass, costs, parameters, peak_memory
 from emorl.evaluation.metrics import Metric
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Row
+from emorl.experiments.scales import resized
 from emorl.models import MODELS, build, kind_of
-from emorl.models.efficient_morl import EfficientMORLConfig
 from emorl.plots.files import save_chart
 from emorl.plots.lines import cost_chart
 from emorl.report.paper import SYSTEMS
@@ -83,15 +83,6 @@ def cells(
     for complaint in complaints:
         say(f"Left out: {complaint}")
     return found
-
-
-def resized(config: Any, size: int) -> Any:
-    """The same model for images of another size."""
-    if isinstance(config, EfficientMORLConfig):
-        # GECO's target was for the old size; out of reach or not, a pass costs the same.
-        geco = replace(config.objective.geco, allow_unreachable=True)
-        config = replace(config, objective=replace(config.objective, geco=geco))
-    return replace(config, image_size=size)
 
 
 def measure_cells(

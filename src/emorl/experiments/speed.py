@@ -18,9 +18,9 @@ from torch import nn
 
 from emorl.evaluation.cost import Cost, Pass, costs, peak_memory
 from emorl.experiments.base import Experiment, Job
-from emorl.experiments.figure_10 import resized
 from emorl.experiments.reference import Reference
 from emorl.experiments.results import Row
+from emorl.experiments.scales import resized
 from emorl.experiments.speed_limits import kernel_speeds, page_costs, time_shares
 from emorl.experiments.speed_page import (
     CLEVR,

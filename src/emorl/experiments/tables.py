@@ -34,6 +34,20 @@ def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
     return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
+def mean_by_value(points: Sequence[Mapping[str, float]], names: Sequence[str]) -> list[dict[str, float]]:
+    """Means over seeds of the scores `names` for each "value", and half the distance between the extremes as error."""
+    rows = []
+    for value in sorted({point["value"] for point in points}):
+        mine = [point for point in points if point["value"] == value]
+        row: dict[str, float] = {"value": value}
+        for name in (name for name in names if all(name in point for point in mine)):
+            numbers = [point[name] for point in mine]
+            row[name] = sum(numbers) / len(numbers)
+            row[f"{name}_error"] = (max(numbers) - min(numbers)) / 2
+        rows.append(row)
+    return rows
+
+
 def count(number: int | None) -> str:
     """Returns a whole number with spaces between thousands, or an empty text for None."""
     return "" if number is None else f"{number:,}".replace(",", " ")
