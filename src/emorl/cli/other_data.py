@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from emorl.data import FOLDER, DataConfig, Split, open_dataset, open_folder
+from emorl.data import FOLDER, DataConfig, Split, open_dataset, open_folder, open_stored
 from emorl.data.base import SceneDataset
 from emorl.data.stored import StoredScenes
 from emorl.errors import UserError
@@ -62,9 +62,4 @@ def is_unseen(run: Run, config: DataConfig) -> bool:
 
 def all_scenes(config: DataConfig) -> SceneDataset:
     """All scenes of a folder or of stored scenes."""
-    if config.name == FOLDER:
-        return open_folder(config, whole=True)
-    scenes = StoredScenes(Path(config.path or ""))
-    if scenes.info.name != config.name:
-        raise UserError(f"{config.path} holds {scenes.info.name} scenes, not {config.name}.")
-    return scenes
+    return open_folder(config, whole=True) if config.name == FOLDER else open_stored(config)

@@ -10,7 +10,7 @@ from typing import Any
 from emorl.data import Split
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import Scores, evaluate
-from emorl.evaluation.metrics import METRICS, Metric, metric, renamed
+from emorl.evaluation.metrics import METRICS, Metric, metric
 from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import ScaleName, Wanted
 from emorl.plots.lines import Points
@@ -107,16 +107,11 @@ def scoring(split: Split, *names: str) -> Callable[[Job], Iterator[Row]]:
     return measure
 
 
-def logged(run: Run) -> list[dict[str, Any]]:
-    """The lines that training has logged, under today's names."""
-    return [renamed(line) for line in run.metrics]
-
-
 def series(run: Run, *names: str) -> Points:
     """The sum of the logged values `names` against the step."""
     return [
         (line["step"] + 1, sum(line[name] for name in names))
-        for line in logged(run)
+        for line in run.metrics
         if all(line.get(name) is not None for name in names)
     ]
 

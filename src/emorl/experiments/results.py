@@ -15,7 +15,6 @@ from emorl.errors import UserError
 from emorl.files import check_output, make_directory, read_json, write_json
 from emorl.runs.config import RunConfig
 from emorl.runs.resume import FREE
-from emorl.runs.upgrade import upgrade
 
 BEFORE_PROVENANCE: Mapping[str, Any] = {"commit": None}  # the stamp of results that were recorded without one
 # Settings that came later, and what runs did before: these are still the same runs, in the same directories.
@@ -142,7 +141,7 @@ def stale(result: Result, wanted: Mapping[str, RunConfig]) -> list[str]:
     for row in result.rows:
         today = wanted.get(run_label(row.label, wanted) or "")
         if row.config is not None and (
-            today is None or identity(RunConfig.from_dict(upgrade(row.config))) != identity(today)
+            today is None or identity(RunConfig.from_dict(row.config)) != identity(today)
         ):
             found.append(row.label)
     return list(dict.fromkeys(found))

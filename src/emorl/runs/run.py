@@ -18,7 +18,7 @@ from typing import Any
 from emorl.data import Split, open_dataset
 from emorl.data.base import SceneDataset
 from emorl.errors import UserError, nearest
-from emorl.evaluation.metrics import VALIDATION, renamed
+from emorl.evaluation.metrics import VALIDATION
 from emorl.files import read_json
 from emorl.models import kind_of
 from emorl.models.base import Model
@@ -93,7 +93,7 @@ class Run:
 
     @cached_property
     def metrics(self) -> Metrics:
-        """What training logged, line by line; empty for released weights."""
+        """What training logged, line by line, under today's names; empty for released weights."""
         return [] if self.directory is None else read_metrics(self.directory)
 
     @cached_property
@@ -177,7 +177,7 @@ class Run:
         found = [
             {"step": steps + line["step"] + 1, "cpu_minutes": round(minutes + line["cpu_seconds"] / 60, 2)}
             | {name: line[VALIDATION + name] for name in names if VALIDATION + name in line}
-            for line in map(renamed, self.metrics)
+            for line in self.metrics
             if f"{VALIDATION}mse" in line
         ]
         kept = [{name: point[name] for name in ("step", "cpu_minutes", *names) if name in point}
