@@ -33,7 +33,7 @@ COMMANDS = {
     "export": ("export", "export_command"),
     "release": ("release", "release_command"),
     "data": ("data", "data_command"),
-    "list": ("list", "list_command"),
+    "list": ("listing", "list_command"),  # a module named list would take the place of list() here
 }
 DATA_COMMANDS = {
     "preview": ("data", "preview_command"),
