@@ -10,8 +10,8 @@ import h5py
 import numpy as np
 import pytest
 
+from emorl.data.convert import convert
 from emorl.data.layouts import LAYOUTS
-from emorl.data.published import convert
 from emorl.data.tfrecord import masked_crc
 from emorl.errors import UserError
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 import emorl
 from conftest import ROOT
+from emorl.experiments import EXPERIMENTS
 
 PACKAGE = ROOT / "src" / "emorl"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -59,6 +61,24 @@ def test_imports_point_downwards(path: Path) -> None:
         if own == "evaluation" and name == "models":
             assert "models.base" in path.read_text()
             assert "from emorl.models import" not in path.read_text()
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_experiments_share_what_is_not_an_experiment(name: str) -> None:
+    source = (PACKAGE / "experiments" / f"{name.replace('-', '_')}.py").read_text(encoding="utf-8")
+    imported = re.findall(r"^from emorl\.experiments\.(\w+) import", source, flags=re.MULTILINE)
+    assert not {module.replace("_", "-") for module in imported} & set(EXPERIMENTS)
+
+
+def test_the_guide_for_contributors_knows_every_part() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = guide.split("## Find your way")[1].split("##")[0]
+    named = {
+        name
+        for row in re.findall(r"^\| (`.*?) \|", table, flags=re.M)
+        for name in re.findall(r"`(\w+)`", row)
+    }
+    assert named == {layer_of(path) for path in MODULES} - {"__init__", "__main__"}
 
 
 def test_the_arrow_would_catch_a_wrong_import(tmp_path: Path) -> None:
@@ -127,16 +147,23 @@ def imported_packages(path: Path) -> set[str]:
     return found
 
 
+INHERITED = {"forward", "arrays", "step"}  # of nn.Module, SceneDataset and Optimizer, which say what they do
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_public_functions_say_what_they_do(path: Path) -> None:
     silent = [name for name, node in public_functions(path) if not ast.get_docstring(node)]
-    assert not silent, f"{len(silent)} public functions have no docstring"
+    assert not silent, f"without a docstring: {', '.join(silent)}"
 
 
 def public_functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]]:
-    """Functions and classes of a module; names of methods are often said by their class."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+    """Functions, classes and methods of a module, but for methods that a base class describes."""
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+    for node in [*module.body, *(method for one in classes for method in one.body)]:
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            continue
+        if not node.name.startswith("_") and node.name not in INHERITED:
             yield node.name, node
 
 

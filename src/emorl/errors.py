@@ -18,6 +18,7 @@ class UserError(Exception):
     """
 
     def message(self) -> str:
+        """What it was made with, as text; it may have several lines."""
         return super().__str__()
 
     def __str__(self) -> str:
@@ -30,16 +31,29 @@ class Unreadable(UserError):
     """A file that cannot be read: made from its path and the reason, which stays available."""
 
     def message(self) -> str:
+        """Which file, and why."""
         return f"Cannot read {self.args[0]}: {self.reason}."
 
     @property
     def reason(self) -> str:
+        """Why it cannot be read."""
         return str(self.args[1])
 
 
 def missing(package: str, extra: str, what: str) -> UserError:
     """The error for `what` needs a package that comes with an extra of this one and is not installed."""
     return UserError(f"{what} needs {package}, which is not installed: pip install 'emorl[{extra}]'")
+
+
+def no_device(device: object, error: Exception) -> UserError:
+    """The error for a device to which something could not be moved, because of `error`."""
+    return UserError(f"There is no device {reprlib.repr(device)} here ({first_line(error)}); use 'cpu'.")
+
+
+def first_line(error: BaseException) -> str:
+    """Returns what an exception says in one line, or else its type."""
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def printable(letter: str) -> str:

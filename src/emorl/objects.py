@@ -101,10 +101,8 @@ def batch_table(masks: Array, pictures: Array, slots: Array, seen: Array | None 
     and bottom of what the masks cover in the pixels of another picture, places and areas are in these pixels.
     """
     height, width = masks.shape[-2:]
-    tables, latents = (
-        [],
-        [slots[:0, 0]],
-    )  # the first is empty, so that there is something to join in an empty batch
+    tables: list[Table] = []
+    latents = [slots[:0, 0]]  # is empty, so that there is something to join in an empty batch
     for number in range(len(masks)):
         table = object_table(masks[number], pictures[number])
         if seen is not None:

@@ -130,23 +130,27 @@ def titles_of(row: Sequence[Pixels]) -> list[str]:
     return [*FIRST, *(f"slot {k}" for k in range(len(row) - len(FIRST)))]
 
 
-def pictures_apart(rows: Sequence[Sequence[Pixels]], *, largest: int, labels: Sequence[str] = ()) -> Panels:
+def pictures_apart(rows: Sequence[Sequence[Pixels]], *, largest: int) -> Panels:
     """Rows of `picture_row`; panels have sides of at most `largest` pixels."""
     small = [shrunk(row, largest) for row in rows]
-    return Panels(small, labels, titles_of(small[0]), slots_from=len(FIRST))
+    return Panels(small, titles=titles_of(small[0]), slots_from=len(FIRST))
 
 
 def shrunk(row: Sequence[Pixels], largest: int) -> list[Pixels]:
     """The panels of `picture_row`, made smaller if they have a side of more than `largest` pixels."""
-    height, width = row[0].shape[:2]
-    factor = min(1.0, largest / max(height, width))
-    size = (max(1, round(width * factor)), max(1, round(height * factor)))
+    height, width = shape_within(row[0].shape[:2], largest)
+    if (height, width) == row[0].shape[:2]:
+        return list(row)
+    # The colours of owners stand for slots, so they are not mixed.
+    ways = [Image.Resampling.NEAREST if n == OWNERS else Image.Resampling.BICUBIC for n in range(len(row))]
     return [
-        panel if factor == 1 else np.asarray(Image.fromarray(panel).resize(size, how_to_resize(number)))
-        for number, panel in enumerate(row)
+        np.asarray(Image.fromarray(panel).resize((width, height), way))
+        for panel, way in zip(row, ways, strict=True)
     ]
 
 
-def how_to_resize(number: int) -> Image.Resampling:
-    """The colours of owners stand for slots, so they are not mixed."""
-    return Image.Resampling.NEAREST if number == OWNERS else Image.Resampling.BICUBIC
+def shape_within(shape: Sequence[int], largest: int) -> tuple[int, int]:
+    """Height and width of a picture, made smaller if one of them is more than `largest`."""
+    height, width = shape
+    factor = min(1.0, largest / max(height, width))
+    return max(1, round(height * factor)), max(1, round(width * factor))

@@ -1,10 +1,14 @@
-"""decompose(): takes pictures apart as a Python user has them, whatever their kind and size."""
+"""Pictures of any kind and size taken apart: decompose() for Python users, take_apart() for the command line.
+
+They are made square for the model, and results are brought back to the square or to the picture's own size.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,17 +17,19 @@ import torch
 from torch import Tensor
 
 from emorl.data.base import Array
-from emorl.data.fit import Fit, Place, fitted
+from emorl.data.fit import Fit, Place, fitted, resized
 from emorl.data.given import given_pictures
-from emorl.errors import UserError, check_range, check_seed, nearest
+from emorl.errors import UserError, check_range, check_seed, nearest, no_device
 from emorl.evaluation.inference import infer
-from emorl.evaluation.pictures import AT_ONCE
 from emorl.models.base import MOST_TRIES, Model
-from emorl.objects import WELL_EXPLAINED
+from emorl.objects import NOBODY, WELL_EXPLAINED, Table, explained_share, moved, object_table, owners
+from emorl.panels import shape_within
 from emorl.runs.run import Run
-from emorl.types import LARGEST_SIDE, Decomposition
+from emorl.types import LARGEST_SIDE, Decomposition, array
 
 DEFAULT = "efficient-morl/clevr6-long"  # the released weights that have seen shading, shadows and perspective
+LARGEST = 1024  # longer side of results: masks and components of a photograph at full size fill gigabytes
+AT_ONCE = 16  # pictures to infer together
 
 
 def decompose(
@@ -73,7 +79,7 @@ def decompose(
     opened.budget(num_slots, num_steps)
     seed = int(torch.randint(2**62, ())) if seed is None else check_seed("seed", seed)
     budget = {"num_slots": num_slots, "num_steps": num_steps, "tries": tries, "means": not sample}
-    parts = taken_apart(opened, given_pictures(pictures), fit, seed, size, budget)
+    parts = as_squares(opened, given_pictures(pictures), fit, seed, size, budget)
     found = Decomposition.cat(list(parts))
     warn_of_bad(found, name)
     return found
@@ -89,28 +95,37 @@ def open_model(model: Any, device: torch.device | str | None) -> tuple[Model, st
     try:
         return run.model.to(device or "cpu"), run.name, run.config.data.fit
     except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise UserError(f"There is no device {device!r} here ({reason}); use 'cpu'.") from None
+        raise no_device(device, error) from None
 
 
-def taken_apart(
+def as_squares(
     model: Model, pictures: Sequence[Array], fit: Fit, seed: int, size: int | None, options: Any
 ) -> Iterator[Decomposition]:
-    """Yields the decomposition of each picture (H, W, 3)."""
-    device, own = next(model.parameters()).device, model.config.image_size
-    for start in range(0, len(pictures), AT_ONCE):
-        some = pictures[start : start + AT_ONCE]
-        x = squares(some, own, fit).to(device)
+    """Yields the decomposition of each picture (H, W, 3), which knows what was seen of it; `size` is its side."""
+    for pixels, shown, parts in inferred(model, pictures, fit, seed, **options):
+        if size is not None and size != model.config.image_size:  # one by one: large ones fill the memory
+            with torch.no_grad():
+                parts = model.enlarged(parts, size)
+            shown = squares([pixels], size, fit).to(shown.device)
+        place = Place(pixels.shape[0], pixels.shape[1], fit)
+        seen = torch.tensor([place.square], dtype=torch.float32, device=shown.device)
+        yield replace(parts, picture=shown, seen=seen)
+
+
+def inferred(
+    model: Model, pictures: Iterable[Array], fit: Fit, seed: int, **options: Any
+) -> Iterator[tuple[Array, Tensor, Decomposition]]:
+    """Yields each picture (H, W, 3), the square (1, 3, size, size) that the model sees of it, and what it finds there.
+
+    A picture's result depends on no other. `options` are those of `infer`.
+    """
+    device, size = model.device, model.config.image_size
+    waiting = iter(pictures)
+    while some := list(islice(waiting, AT_ONCE)):
+        x = squares(some, size, fit).to(device)
         found = infer(model, x, [seed] * len(some), **options).steps[-1]
         for b, pixels in enumerate(some):
-            parts, shown = found[b], x[b : b + 1]
-            if size is not None and size != own:  # one by one: large ones fill the memory
-                with torch.no_grad():
-                    parts = model.enlarged(parts, size)
-                shown = squares([pixels], size, fit).to(device)
-            place = Place(pixels.shape[0], pixels.shape[1], fit)
-            seen = torch.tensor([place.square], dtype=torch.float32, device=device)
-            yield replace(parts, picture=shown, seen=seen)
+            yield pixels, x[b : b + 1], found[b]
 
 
 def squares(pictures: Sequence[Array], size: int, fit: Fit) -> Tensor:
@@ -136,3 +151,71 @@ def warn_of_bad(found: Decomposition, name: str) -> None:
             f"{which} explained badly by {name} ({first}): such objects mean nothing. Train on pictures of that kind.",
             stacklevel=3,
         )
+
+
+# At the size of the picture itself, as the command line writes it.
+
+
+@dataclass(frozen=True)
+class TakenApart:
+    """One picture and what a model makes of the part of it that it sees."""
+
+    size: tuple[int, int]  # height and width of the picture itself
+    place: Place  # of the seen part, in the picture at the size of the results
+    picture: Array  # (3, h, w) in [0, 1], the seen part at the size of the results
+    parts: Decomposition  # of the seen part at that size; B is 1
+
+    @property
+    def explained(self) -> float:
+        """How much of the seen part is explained, from 0, no better than one colour, to 1."""
+        return explained_share(self.picture, array(self.parts.image[0]))
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether the objects can be trusted at all."""
+        return self.explained >= WELL_EXPLAINED
+
+    @property
+    def objects(self) -> Table:
+        """The objects, as `object_table` has them, in pixels of the picture itself; shares are of the seen part."""
+        table = object_table(array(self.parts.masks[0, :, 0]), self.picture)
+        left, top, _, _ = self.place.seen
+        down, right = self.size[0] / self.place.height, self.size[1] / self.place.width
+        return moved(table, left=left * right, top=top * down, across=right, down=down)
+
+    @property
+    def owners(self) -> Array:
+        """The slot that owns each pixel of the picture itself, (H, W), NOBODY where none does or none has looked."""
+        owned = self.place.on_picture(owners(array(self.parts.masks[0, :, 0])), NOBODY)
+        return resized(owned.astype(np.int16), *self.size, smooth=False)
+
+
+def take_apart(
+    model: Model,
+    pictures: Iterable[Array],
+    *,
+    fit: Fit = "crop",
+    seed: int = 0,
+    largest: int = LARGEST,
+    **options: Any,
+) -> Iterator[TakenApart]:
+    """Takes pictures (H, W, 3), uint8, apart, as `emorl decompose` does; `options` are those of `infer`.
+
+    The results of a picture have its own size, or that with a longer side of `largest` if it is larger.
+    """
+    for pixels, _, found in inferred(model, pictures, fit, seed, **options):
+        yield at_own_size(model, pixels, found, fit, largest)
+
+
+def at_own_size(model: Model, pixels: Array, parts: Decomposition, fit: Fit, largest: int) -> TakenApart:
+    """What a model found on the square made of a picture, as a result of the picture. It may paint it anew."""
+    height, width = shape_within(pixels.shape[:2], largest)
+    place = Place(height, width, fit)
+    with torch.no_grad():
+        painted = parts if place.side == model.config.image_size else model.enlarged(parts, place.side)
+    restored = replace(
+        painted, masks=place.restore(painted.masks), components=place.restore(painted.components)
+    )
+    left, top, right, bottom = place.seen
+    seen = resized(pixels, height, width)[top:bottom, left:right]
+    return TakenApart(pixels.shape[:2], place, seen.transpose(2, 0, 1).astype(np.float32) / 255, restored)

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from PIL.Image import Image as PILImage
 from torch import Tensor
 
-from emorl.errors import UserError, check_range, is_whole
+from emorl.errors import UserError, check_range, is_whole, no_device
 from emorl.objects import Array, as_frame, batch_table, explained_share
 from emorl.panels import picture_row, pictures_apart
 
@@ -26,6 +26,7 @@ Index = SupportsIndex | slice | Sequence[int] | Array | Tensor  # which images o
 SHOWN = 8  # pictures that a notebook shows
 MOST_SHOWN = 1000
 LARGEST_SIDE = 4096  # of a picture, in pixels
+Progress = Callable[[int, int], None]  # is told how many of how many are done
 
 
 @dataclass(frozen=True)
@@ -209,10 +210,7 @@ class Decomposition:
             place = torch.device(device)
             return self.each(lambda t: t.to(place))
         except (RuntimeError, AssertionError, TypeError) as error:
-            reason = str(error).partition("\n")[0]
-            raise UserError(
-                f"There is no device {reprlib.repr(device)} here ({reason}); use 'cpu'."
-            ) from None
+            raise no_device(device, error) from None
 
     def detach(self) -> Decomposition:
         """The same without a graph."""
@@ -231,6 +229,10 @@ def joined(parts: Sequence[Decomposition], join: Callable[[list[Tensor]], Tensor
         name: None if any(t is None for t in of) else join(of) for name, of in tensors.items()
     }
     return Decomposition(**whole)
+
+
+def silent(done: int, total: int) -> None:
+    """Progress that nobody watches."""
 
 
 def array(t: Tensor) -> Array:

@@ -18,9 +18,8 @@ from emorl.cli.decompose import FILES
 from emorl.errors import UserError
 from emorl.experiments.results import Result, Row
 from emorl.files import MARK, check_output, is_ours
+from emorl.plots.files import as_gif, save_chart, save_picture
 from emorl.plots.lines import score_chart
-from emorl.plots.panels import as_gif, save_picture
-from emorl.plots.style import save_chart
 from emorl.training.trainer import train
 from tiny import TINY, tiny
 

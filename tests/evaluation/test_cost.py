@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from emorl.errors import UserError
-from emorl.evaluation.cost import Cost, FlopCounter, Pass, costs, parameters, peak_memory, refines_at_will
-from emorl.models import MODELS, build, kind_of
+from emorl.evaluation.cost import Cost, FlopCounter, Pass, costs, parameters, peak_memory
+from emorl.models import build
 from emorl.models.base import Model
 from emorl.probability import Noise
 from emorl.runs.presets import PRESETS
@@ -92,12 +92,5 @@ def test_a_pass_that_fails_elsewhere_is_reported() -> None:
         peak_memory([Pass(partial(build, PRESETS[TINY].model), 2, num_steps=-1)])
 
 
-def test_only_models_that_can_do_without_refinement_vary_it() -> None:
-    tinies = {
-        kind_of(config.model): config.model for name, config in PRESETS.items() if name.endswith("-tiny")
-    }
-    assert set(tinies) == set(MODELS)
-    assert [kind for kind, config in tinies.items() if refines_at_will(partial(build, config))] == [
-        "efficient-morl"
-    ]
+def test_parameters_are_counted() -> None:
     assert parameters(partial(build, PRESETS["efficient-morl/clevr6-paper"].model)) == 666_500

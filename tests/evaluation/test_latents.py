@@ -9,7 +9,7 @@ from emorl import load, open_dataset
 from emorl.data import DataConfig
 from emorl.data.base import SceneRange
 from emorl.evaluation.latents import Edit, Leakage, activeness, latent_ranges, leakage
-from emorl.plots.pictures import edit_row
+from emorl.plots.scenes import edit_row
 from toys import SHIPPED, CountedGreys, Halves, Known
 
 

@@ -14,12 +14,13 @@ from emorl.cli import main
 from emorl.data import open_dataset
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.metrics import METRICS, Answer, Metric, metric, renamed, shown_first, shown_in_charts
-from emorl.evaluation.sweeps import Progress, sweep
+from emorl.evaluation.sweeps import sweep
 from emorl.models import MODELS, build
 from emorl.report.groups import QUICK
 from emorl.report.html import render
 from emorl.report.page import build_page
 from emorl.runs.presets import PRESETS
+from emorl.types import Progress
 from toys import SHIPPED, CountedGreys, Greys, Known, Toy, toy_run
 
 TINIES = {type(config.model): name for name, config in PRESETS.items() if name.endswith("-tiny")}

@@ -16,7 +16,7 @@ from emorl.evaluation.evaluate import evaluate
 from emorl.experiments import EXPERIMENTS
 from emorl.experiments.documents import read_results
 from emorl.experiments.queue import is_finished
-from emorl.experiments.results import Result, Row, identity, merged, run_of, stale
+from emorl.experiments.results import Result, Row, identity, merged, run_label, stale
 from emorl.experiments.runner import state
 from emorl.experiments.scales import changed
 from emorl.runs.config import RunConfig
@@ -89,9 +89,9 @@ def test_states() -> None:
 
 def test_rows_belong_to_the_longest_label() -> None:
     """Figure 7 has several rows of each run, whose labels continue the run's."""
-    assert run_of("I=1, as trained, I=3", ["I=1", "I=3"]) == "I=1"
-    assert run_of("full, x", ["full", "full, x"]) == "full, x"
-    assert run_of("fuller", ["full"]) is None
+    assert run_label("I=1, as trained, I=3", ["I=1", "I=3"]) == "I=1"
+    assert run_label("full, x", ["full", "full, x"]) == "full, x"
+    assert run_label("fuller", ["full"]) is None
     earlier = Result(
         "x", [Row(label, {}) for label in ("I=1, as trained", "I=3, as trained", "gone")], {"commit": "0"}
     )

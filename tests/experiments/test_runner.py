@@ -17,15 +17,14 @@ from conftest import Run as Command
 from emorl.data import DATASETS
 from emorl.errors import UserError
 from emorl.experiments import EXPERIMENTS, comparison, runner, table_1
-from emorl.experiments.base import Job
-from emorl.experiments.clevr import FILE
+from emorl.experiments.base import BLENDER, Job
 from emorl.experiments.queue import is_finished, train_missing
 from emorl.experiments.results import Result
 from emorl.experiments.runner import find, labels_of, reproduce
 from emorl.experiments.scales import GECO, SCALES, ScaleName, Wanted, changed, system_on
 from emorl.experiments.table_2 import FIXED, FULL
 from emorl.models import build
-from emorl.report.published import PUBLISHED_ABLATIONS, PUBLISHED_ARI, SYSTEMS
+from emorl.report.paper import PUBLISHED_ABLATIONS, PUBLISHED_ARI, SYSTEMS
 from emorl.runs.config import RunConfig
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run
@@ -168,7 +167,7 @@ def test_experiments_measure_and_draw(
     monkeypatch.setattr(runner, "train_missing", lambda runs, **options: None)
     monkeypatch.setattr(Wanted, "place", lambda self, folder: one_run)
     monkeypatch.setattr(comparison, "peak_memory", lambda passes: [2**20])
-    drawn_elsewhere(tmp_path / FILE)
+    drawn_elsewhere(tmp_path / BLENDER)
     result = reproduce(name, scale="tiny", folder=tmp_path, files=tmp_path, say=quiet)
     assert set(result.rows[0].values) >= set(experiment.scores) - {"ari_with_background"}
     assert all(row.config is not None and row.scenes for row in result.rows)

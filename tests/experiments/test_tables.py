@@ -7,7 +7,7 @@ import pytest
 from emorl.experiments.base import Experiment
 from emorl.experiments.results import Result, Row
 from emorl.experiments.tables import count, provenance, results_table, summary
-from emorl.report.published import Published
+from emorl.report.paper import Published
 
 ROWS = [Row("a", {"ari": 0.9 + 0.02 * s, "mse": 1e-3}, seed=s, steps=2000) for s in (0, 1)]
 ROWS.append(Row("b", {"ari": 0.5}, steps=20))

@@ -15,10 +15,11 @@ from corpus import Format, Make
 from PIL import Image
 
 from emorl.data import DataConfig, open_dataset
+from emorl.data.convert import convert
 from emorl.data.folder import damaged_pictures
 from emorl.data.images import check_picture, read_ids, read_pixels
-from emorl.data.published import convert
-from emorl.data.stored import StoredScenes, store
+from emorl.data.stored import StoredScenes
+from emorl.data.storing import store
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.data.tfrecord import masked_crc
 from emorl.errors import UserError

@@ -178,7 +178,7 @@ def read_log(path: Path) -> None:
     assert all(record["step"] >= 0 for record in read_metrics(path.parent))
     assert run.steps_done >= 0
     assert run.cpu_minutes is None or isinstance(run.cpu_minutes, float)
-    assert run.is_finished in (True, False)
+    _ = run.is_finished  # must not raise either
 
 
 def read_events(path: Path) -> None:

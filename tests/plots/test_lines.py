@@ -71,12 +71,12 @@ def test_scores_are_drawn_by_their_names_and_units_in_metrics() -> None:
 def test_curves_leave_out_what_is_missing_or_never_moves() -> None:
     metrics = [
         {"step": step, "loss": 5.0 - step, "nll": None, "nll_weight": 3.5, "update_1": 1.0 + step,
-         "update_2": 2.0, "validation_ari": 0.1 * step, "kl_refined": 9.0 - step, "strange": 1.0}
+         "update_2": 2.0, "validation_ari": 0.1 * step, "kl": 9.0 - step, "strange": 1.0}
         for step in range(6)
     ]  # fmt: skip
     panels = training_panels(Course({"a": metrics}, goals={"ari": 0.4}))
     titles = ["Validation ARI", "Loss", "KL (nats)", "L2 norm of refinement updates"]
-    assert [panel.title for panel in panels] == titles  # kl_refined is what older versions wrote
+    assert [panel.title for panel in panels] == titles
     assert [len(panel.lines) for panel in panels] == [1, 1, 1, 2]
     assert [label for label, _, _ in panels[3].legend] == ["Refinement update 1", "Refinement update 2"]
     assert panels[0].goal == 0.4

@@ -13,11 +13,10 @@ from emorl.data.base import SceneDataset
 from emorl.evaluation.evaluate import Scores
 from emorl.models import build
 from emorl.models.base import Model
-from emorl.plots.panels import GAP, Panels, palette
-from emorl.plots.pictures import (
+from emorl.panels import GAP, Panels, palette
+from emorl.plots.scenes import (
     posterior_panels,
     posterior_row,
-    posteriors,
     scene_panels,
     step_names,
     worst_scenes,
@@ -86,7 +85,7 @@ def test_posteriors_have_a_row_for_each_layer_and_refinement(tiny: Model, scenes
     assert panels.labels == ["scene", "layer 1", "layer 2", "layer 3", "refined 1", "refined 2"]
     assert [len(row) for row in panels.rows] == [2, 7, 7, 7, 7, 7]
     assert [row[2] is None for row in panels.rows[1:]] == [False, False, False, True, True]
-    assert posteriors(tiny, scenes).height > 5 * 96
+    assert panels.drawn().height > 5 * 96
 
 
 def test_attention_lights_the_image_at_its_own_resolution() -> None:

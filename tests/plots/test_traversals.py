@@ -13,7 +13,7 @@ from PIL.GifImagePlugin import GifImageFile
 
 from emorl.errors import UserError
 from emorl.evaluation.latents import widest
-from emorl.plots.panels import as_gif
+from emorl.plots.files import as_gif
 from emorl.plots.traversals import Traversal, most_salient, traversal_frames, traverse
 from toys import Toy
 

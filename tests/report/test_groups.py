@@ -16,8 +16,8 @@ from emorl.evaluation.evaluate import Scores
 from emorl.evaluation.metrics import METRICS
 from emorl.models import MODELS
 from emorl.report.groups import Scored, differences, groups_of, shortened, written
-from emorl.report.presets import nearest_preset, system_of, title_of_system, train_command
-from emorl.report.published import PUBLISHED_ABLATIONS, published
+from emorl.report.nearest_preset import nearest_preset, system_of, title_of_system, training_command
+from emorl.report.paper import PUBLISHED_ABLATIONS, published
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run
 from toys import TINY, Greys, Toy, toy_run
@@ -100,7 +100,7 @@ def test_the_command_of_a_run_trains_the_same_run(tmp_path: Path, monkeypatch: p
     assert nearest_preset(config) == TINY
     wanted = []
     monkeypatch.setattr(emorl.cli.train, "train", lambda config, out, resume: wanted.append(config))
-    main(train_command(run).split()[1:])
+    main(training_command(run).split()[1:])
     assert wanted == [config]
     strange = replace(config, train=replace(config.train, compile=True))  # a flag is no value to write down
-    assert "config.json" in train_command(replace(run, config=strange))
+    assert "config.json" in training_command(replace(run, config=strange))

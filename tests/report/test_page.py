@@ -14,7 +14,6 @@ import pytest
 
 from browser import CHROMIUM, Visit, in_a_browser
 from emorl.cli import main
-from emorl.evaluation.sweeps import Progress
 from emorl.explorer.film import FLAGS
 from emorl.files import write_json
 from emorl.models import MODELS
@@ -23,6 +22,7 @@ from emorl.report.html import Page, render
 from emorl.report.page import build_page
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CONFIG
+from emorl.types import Progress
 from pages import check_page, sections_of
 from toys import Greys, Toy, toy_run, two_seeds
 

@@ -21,8 +21,8 @@ from emorl.errors import UserError
 from emorl.files import MARK
 from emorl.runs.card import header_of, read_header
 from emorl.runs.directory import CONFIG, MODEL, README, SCORES, WEIGHTS
-from emorl.runs.provenance import package_version
 from emorl.runs.run import Run
+from emorl.version import __version__
 from small_models import TOYS
 from tiny import TINY, tiny
 
@@ -92,7 +92,7 @@ def test_the_header_says_what_it_is(saved: Path) -> None:
     assert header["model"] == "efficient-morl"
     assert header["data"].startswith("tetrominoes, scenes 0 to ")
     assert json.loads(header["scores"])["ari"] == 0.5
-    assert header["version"] == package_version()
+    assert header["version"] == __version__
 
 
 def test_the_card_is_a_page(saved: Path) -> None:
@@ -193,7 +193,7 @@ class Hub:
 
     def __init__(self, **options: Any) -> None:
         Hub.calls = []
-        assert options == {"library_name": "emorl", "library_version": package_version()}
+        assert options == {"library_name": "emorl", "library_version": __version__}
 
     def create_repo(self, repo_id: str, *, private: bool, exist_ok: bool, token: str | None) -> str:
         self.calls.append(("create", (repo_id, private, exist_ok, token)))

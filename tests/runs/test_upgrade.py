@@ -18,7 +18,7 @@ from emorl.runs.run import Run, load, released
 from emorl.training import trainer
 from helpers import present
 
-OLD = ROOT / "tests" / "data" / "old-run"  # made by version 0.1.0: six steps of a training
+OLD = ROOT / "tests" / "runs" / "old-run"  # made by version 0.1.0: six steps of a training
 
 
 def test_an_old_run_opens_and_scores_the_same() -> None:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,18 @@ from emorl.runs.directory import CHECKPOINT, read_metrics
 from emorl.runs.run import load
 from processes import ENDLESS, finish, reach, start, train
 from tiny import TINY, Start, assert_same, wait_for
+
+
+def assert_goes_on(
+    out: Path, options: list[Any], reached: int, emorl: Callable[..., CompletedProcess[str]]
+) -> None:
+    """The killed training in `out` continues, and ends like one that was never killed."""
+    steps = ["--train.steps", reached + 3]
+    assert emorl("train", TINY, "--out", out, *options, *steps, "--resume").returncode == 0
+    assert emorl("train", TINY, "--out", "whole", *options, *steps).returncode == 0
+    assert_same(out, out.parent / "whole")
+    logged = [record["step"] for record in read_metrics(out)]
+    assert logged == sorted(set(logged))  # no step twice
 
 
 def test_a_killed_run_resumes_bit_for_bit(
@@ -42,12 +55,7 @@ def test_a_killed_run_resumes_bit_for_bit(
         process.kill()
         process.communicate()
         reached = read_checkpoint(out / CHECKPOINT)["progress"]["step"]  # intact, whenever the kill came
-    steps = ["--train.steps", reached + 3]
-    assert emorl("train", TINY, "--out", out, *options, *steps, "--resume").returncode == 0
-    assert emorl("train", TINY, "--out", "whole", *options, *steps).returncode == 0
-    assert_same(out, tmp_path / "whole")
-    logged = [record["step"] for record in read_metrics(out)]
-    assert logged == sorted(set(logged))  # no step twice
+    assert_goes_on(out, options, reached, emorl)
 
 
 @pytest.mark.slow
@@ -72,12 +80,7 @@ def test_twenty_kills_at_random_moments(
         assert load(out) is not None
     reached = read_checkpoint(out / CHECKPOINT)["progress"]["step"]
     assert reached > 5
-    steps = ["--train.steps", reached + 3]
-    assert emorl("train", TINY, "--out", out, *options, *steps, "--resume").returncode == 0
-    assert emorl("train", TINY, "--out", "whole", *options, *steps).returncode == 0
-    assert_same(out, tmp_path / "whole")
-    logged = [record["step"] for record in read_metrics(out)]
-    assert logged == sorted(set(logged))  # no step twice
+    assert_goes_on(out, options, reached, emorl)
 
 
 @pytest.mark.slow

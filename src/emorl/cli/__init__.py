@@ -12,9 +12,9 @@ import torch
 import tyro
 
 from emorl.errors import UserError
-from emorl.runs.provenance import package_version
 from emorl.training.distributed import PeerLost
 from emorl.training.signals import Interrupted
+from emorl.version import __version__
 
 DESCRIPTION = """Discovers the objects in images without labels. Begin with `emorl list`, then
 `emorl train efficient-morl/tetrominoes --out runs/a` and `emorl evaluate runs/a`."""
@@ -32,13 +32,13 @@ COMMANDS = {
     "explore": ("explore", "explore_command"),
     "export": ("export", "export_command"),
     "release": ("release", "release_command"),
-    "data": ("scenes", "data_command"),
-    "list": ("scenes", "list_command"),
+    "data": ("data", "data_command"),
+    "list": ("listing", "list_command"),  # a module named list would take the place of list() here
 }
 DATA_COMMANDS = {
-    "preview": ("scenes", "preview_command"),
-    "store": ("scenes", "store_command"),
-    "convert": ("scenes", "convert_command"),
+    "preview": ("data", "preview_command"),
+    "store": ("data", "store_command"),
+    "convert": ("data", "convert_command"),
 }
 
 Places = Mapping[str, tuple[str, str]]
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.showwarning = lambda message, *_, **__: print(f"emorl: {message}", file=sys.stderr)
     try:
         if arguments == ["--version"]:
-            print(f"emorl {package_version()}")
+            print(f"emorl {__version__}")
         elif arguments[:1] == ["train"] and arguments[1:] and not arguments[1].startswith("-"):
             function("train", "train_command")(arguments[1], arguments[2:])
         elif arguments[:1] == ["data"]:

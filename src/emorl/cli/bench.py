@@ -8,13 +8,12 @@ from pathlib import Path
 import torch
 import tyro
 
-from emorl.cli.device import Device, choose_device
-from emorl.cli.numbers import check_options
+from emorl.cli.options import Device, check_options, choose_device
 from emorl.experiments.figure_10 import CLEVR6, STEPS, cells, measure_cells
 from emorl.experiments.results import Result, Row, check_result
 from emorl.files import make_directory
+from emorl.plots.files import save_chart
 from emorl.plots.lines import cost_chart
-from emorl.plots.style import save_chart
 from emorl.runs.allocator import keep_freed_memory
 from emorl.runs.provenance import stamp
 from emorl.training.console import progress_bar, say

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import zipfile
 from collections.abc import Mapping
@@ -15,17 +14,16 @@ import torch
 import tyro
 from PIL import Image
 
-from emorl.cli.device import Device, choose_device
-from emorl.cli.inputs import check_pictures, find_pictures, result_folders
-from emorl.cli.numbers import check_options
+from emorl.cli.named_pictures import find_pictures, readable_pictures, result_folders
+from emorl.cli.options import Device, check_options, choose_device, print_json
 from emorl.data.fit import Fit
 from emorl.data.images import read_pixels
 from emorl.errors import UserError
-from emorl.evaluation.pictures import LARGEST, TakenApart, take_apart
 from emorl.files import MARK, check_output, make_directory, read_json, write_bytes, write_json
 from emorl.objects import NOBODY, WELL_EXPLAINED, owners
-from emorl.plots.panels import palette, save_picture
-from emorl.plots.pictures import decomposition_panels
+from emorl.panels import palette, picture_row, pictures_apart
+from emorl.pictures import LARGEST, TakenApart, take_apart
+from emorl.plots.files import save_picture
 from emorl.runs.run import Run
 from emorl.training.console import progress_bar, say
 from emorl.types import array
@@ -36,6 +34,7 @@ OVERVIEW, SEGMENTATION, ARRAYS, OBJECTS = FILES = (
     "arrays.npz",
     "objects.json",
 )
+LARGEST_PANEL = 320  # longer side of the panels of an overview, in pixels
 MOST_SLOTS = 255  # that a picture with a palette can tell apart
 
 
@@ -85,7 +84,7 @@ def decompose_command(
     if model.budget(slots, steps)[0] > MOST_SLOTS:
         raise UserError(f"{SEGMENTATION} has room for {MOST_SLOTS} slots: use fewer --slots.")
     with progress_bar("looking at pictures") as progress:
-        paths, damaged = check_pictures(named, skip_damaged=skip_damaged, progress=progress)
+        paths, damaged = readable_pictures(named, skip_damaged=skip_damaged, progress=progress)
     folders = result_folders(paths, out)
     for path, folder in zip(paths, folders, strict=True):
         check_folder(folder, path, paths)
@@ -160,7 +159,8 @@ def describe(path: Path, model: str, one: TakenApart) -> dict[str, Any]:
 def save(folder: Path, one: TakenApart, described: Mapping[str, Any]) -> None:
     """Writes the four files of a picture; objects.json comes last."""
     make_directory(folder)
-    save_picture(decomposition_panels(torch.from_numpy(one.picture), one.parts).drawn(), folder / OVERVIEW)
+    row = picture_row(torch.from_numpy(one.picture), one.parts.masks[0], one.parts.components[0])
+    save_picture(pictures_apart([row], largest=LARGEST_PANEL), folder / OVERVIEW)
     indexed = Image.fromarray((one.owners + 1).astype(np.uint8), "P")
     indexed.putpalette([40, 40, 40, *palette(one.parts.masks.shape[1]).ravel().tolist()])
     save_picture(indexed, folder / SEGMENTATION)
@@ -184,8 +184,3 @@ def packed(one: TakenApart) -> bytes:
     with zipfile.ZipFile(buffer, "a") as archive:
         archive.comment = MARK.encode()
     return buffer.getvalue()
-
-
-def print_json(values: Mapping[str, Any]) -> None:
-    """Prints one line of JSON."""
-    print(json.dumps(values), flush=True)

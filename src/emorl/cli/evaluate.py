@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,18 +9,18 @@ from typing import Any, Literal
 
 import tyro
 
-from emorl.cli.device import Device, choose_device
-from emorl.cli.numbers import check_options
+from emorl.cli.options import Device, check_options, choose_device, print_json
 from emorl.cli.other_data import scenes_of
-from emorl.data import SceneDataset, Split
+from emorl.data import Split
+from emorl.data.base import SceneDataset
 from emorl.errors import UserError
 from emorl.evaluation.dci import check_trees, evaluate_dci
 from emorl.evaluation.evaluate import Scores, evaluate
 from emorl.evaluation.metrics import metric, shown_first
 from emorl.files import write_json
 from emorl.models.base import Model
-from emorl.plots.panels import check_picture_file, save_picture
-from emorl.plots.pictures import scenes_apart
+from emorl.plots.files import check_picture_file, save_picture
+from emorl.plots.scenes import scene_panels
 from emorl.runs.directory import SCORES
 from emorl.runs.provenance import stamp
 from emorl.runs.run import Run
@@ -90,7 +89,7 @@ def evaluate_command(
         except UserError as error:
             warnings.warn(str(error), stacklevel=1)
     if picture is not None:
-        save_picture(scenes_apart(model, scenes, sample=not means, **budget), picture)
+        save_picture(scene_panels(model, scenes, sample=not means, **budget), picture)
         say(f"Drew {picture}: image, reconstruction, segmentation, and one panel per slot.")
 
 
@@ -100,11 +99,6 @@ def measure_dci(
     """DCI scores by their names in METRICS, and which trees measured them."""
     found = evaluate_dci(model, scenes, images=images, seed=seed, fast=fast)
     return {**found.summary(), "dci_trees": "fast" if fast else "exact"}
-
-
-def print_json(values: Mapping[str, Any]) -> None:
-    """Prints one line of JSON."""
-    print(json.dumps(values))
 
 
 def print_table(scores: Scores, extra: Mapping[str, Any], names: list[str]) -> None:

@@ -7,15 +7,15 @@ from pathlib import Path
 import torch
 import tyro
 
-from emorl.cli.numbers import check_options
+from emorl.cli.options import check_options
 from emorl.errors import UserError
 from emorl.export.export import TOLERANCE, export
 from emorl.export.formats import Format, check_packages
 from emorl.export.parts import Name
 from emorl.files import check_output
-from emorl.runs.provenance import package_version
 from emorl.runs.run import Run
 from emorl.training.console import say
+from emorl.version import __version__
 
 EXAMPLES = 3  # pictures that the file is tried with
 
@@ -61,7 +61,7 @@ def export_command(
         num_steps=steps,
         double=double,
         images=pictures_of(opened),
-        about={"run": opened.name, "version": package_version(), "data": opened.config.data.name},
+        about={"run": opened.name, "version": __version__, "data": opened.config.data.name},
     )
     for name, shape in found.part.inputs.items():
         print(f"input   {name:<12} (batch, {', '.join(map(str, shape))})")

@@ -9,9 +9,9 @@ from typing import Literal
 import torch
 import tyro
 
-from emorl.cli.device import Device, choose_device
-from emorl.cli.numbers import check_options
-from emorl.data import SceneDataset, Split
+from emorl.cli.options import Device, check_options, choose_device
+from emorl.data import Split
+from emorl.data.base import SceneDataset
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.inference import decompose_scene
@@ -19,12 +19,11 @@ from emorl.evaluation.latents import activeness, latent_ranges
 from emorl.evaluation.metrics import metric
 from emorl.files import make_directory, write_bytes
 from emorl.models.base import Model
+from emorl.plots.files import as_gif, check_chart_file, check_picture_file, save_chart, save_picture, stacked
 from emorl.plots.maps import activeness_map, importance_matrix
-from emorl.plots.panels import as_gif, check_picture_file, save_picture, stacked
-from emorl.plots.pictures import posteriors, scenes_apart, worst_by, worst_scenes
-from emorl.plots.style import check_chart_file, save_chart
+from emorl.plots.scenes import posterior_panels, scene_panels, worst_by, worst_scenes
 from emorl.plots.training import Course, training_chart
-from emorl.plots.traversals import check_place, traversal_frames, traversal_grid, traverse
+from emorl.plots.traversals import check_place, traversal_frames, traversal_panels, traverse
 from emorl.runs.directory import METRICS_FILE
 from emorl.runs.run import Run
 from emorl.training.console import progress_bar, say
@@ -120,7 +119,7 @@ def draw_one_below_the_other(
     """The first scenes of each run's data set taken apart, in one picture."""
     opened = [Run.open(run) for run in runs]
     pictures = [
-        scenes_apart(run.model.to(where), run.scenes(split), indices=range(count), seed=seed, sample=True)
+        scene_panels(run.model.to(where), run.scenes(split), indices=range(count), seed=seed, sample=True)
         for run in opened
     ]
     save_picture(stacked(pictures), out)
@@ -136,7 +135,7 @@ def draw_decompositions(request: Request) -> None:
         name = worst_by(scores)
         values = [float(scores.of_images(name)[index]) for index in chosen]
         labels = [f"{metric(name).title} {metric(name).text(value)}" for value in values]
-    picture = scenes_apart(
+    picture = scene_panels(
         request.model, request.scenes, indices=chosen, labels=labels, seed=request.seed, sample=True
     )
     save_picture(picture, request.out)
@@ -145,7 +144,7 @@ def draw_decompositions(request: Request) -> None:
 def draw_posteriors(request: Request) -> None:
     """One scene, inference step by step."""
     save_picture(
-        posteriors(request.model, request.scenes, scene=request.scene, seed=request.seed), request.out
+        posterior_panels(request.model, request.scenes, scene=request.scene, seed=request.seed), request.out
     )
 
 
@@ -166,7 +165,7 @@ def draw_traversals(request: Request) -> None:
         write_bytes(request.out, as_gif([frame.drawn() for frame in traversal_frames(moving)]))
     else:
         save_picture(
-            traversal_grid(traverse(request.model, parts, ranges, dims, slot=request.slot)), request.out
+            traversal_panels(traverse(request.model, parts, ranges, dims, slot=request.slot)), request.out
         )
 
 

@@ -6,7 +6,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from emorl.data import FOLDER, DataConfig, SceneDataset, Split, open_dataset, open_folder
+from emorl.data import FOLDER, DataConfig, Split, open_dataset, open_folder, open_stored
+from emorl.data.base import SceneDataset
 from emorl.data.stored import StoredScenes
 from emorl.errors import UserError
 from emorl.runs.run import Run
@@ -21,7 +22,7 @@ def scenes_of(run: Run, *, data: str | None, path: Path | None, split: Split | N
         return run.scenes(split or "test")
     config = other_data(run, data, path)
     is_whole = split is None and is_unseen(run, config)
-    scenes = whole(config) if is_whole else open_dataset(config, split or "test")
+    scenes = all_scenes(config) if is_whole else open_dataset(config, split or "test")
     size = run.config.model.image_size
     if scenes.info.image_size != size:
         raise UserError(
@@ -59,11 +60,6 @@ def is_unseen(run: Run, config: DataConfig) -> bool:
     return is_published and not (own.path and own.name == config.name)
 
 
-def whole(config: DataConfig) -> SceneDataset:
+def all_scenes(config: DataConfig) -> SceneDataset:
     """All scenes of a folder or of stored scenes."""
-    if config.name == FOLDER:
-        return open_folder(config, whole=True)
-    scenes = StoredScenes(Path(config.path or ""))
-    if scenes.info.name != config.name:
-        raise UserError(f"{config.path} holds {scenes.info.name} scenes, not {config.name}.")
-    return scenes
+    return open_folder(config, whole=True) if config.name == FOLDER else open_stored(config)

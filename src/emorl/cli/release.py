@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from emorl.cli.device import Device, choose_device
+from emorl.cli.options import Device, choose_device
 from emorl.runs.release import release
 from emorl.runs.run import FOLDER, Run
 

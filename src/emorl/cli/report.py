@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
-from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
 import tyro
 
-from emorl.cli.device import Device, choose_device
-from emorl.cli.numbers import check_options
+from emorl.cli.options import Device, check_options, choose_device
 from emorl.data import Split
 from emorl.errors import UserError
 from emorl.evaluation.dci import check_trees
@@ -25,6 +23,8 @@ from emorl.report.html import render
 from emorl.report.page import build_page
 from emorl.runs.run import Run
 from emorl.training.console import progress_bar, say
+from emorl.types import Progress
+from emorl.version import __version__
 
 
 def report_command(
@@ -60,16 +60,14 @@ def report_command(
     if twice := [run for run, place in zip(runs, places, strict=True) if places.count(place) > 1]:
         raise UserError(f"{twice[0]} is named twice; a report has each run once.")
     opened = [Run.open(run, label=label) for run, label in zip(runs, display_names(runs), strict=True)]
-    held_out = [
-        (run, run.scenes(split)) for run in opened if run.model
-    ]  # a mistake should not wait for the scores
-    for run, _ in held_out:
-        run.model.to(where)
+    for run in opened:
+        run.model.to(where)  # a mistake should not wait for the scores
+    held_out = [(run, run.scenes(split)) for run in opened]
     options = [*(["--images", str(images)] if images else []), *(["--dci", dci] if dci != "no" else [])]
     command = shlex.join(
         ["emorl", "report", *runs, "--out", str(out), *options, *(["--quick"] if quick else [])]
     )
-    footer = f"Made with emorl {version('emorl')} on {date.today().isoformat()}."
+    footer = f"Made with emorl {__version__} on {date.today().isoformat()}."
     page = build_page(held_out, extent, stage=stage, commands=[command], footer=footer)
     make_directory(out.parent)
     content = render(page).encode()
@@ -78,7 +76,7 @@ def report_command(
 
 
 @contextmanager
-def stage(title: str) -> Iterator[Callable[[int, int], None]]:
+def stage(title: str) -> Iterator[Progress]:
     """Says what is being done, with a bar on a terminal."""
     say(f"{title} ...")
     with progress_bar(title) as progress:

@@ -7,8 +7,7 @@ from typing import Any
 
 import tyro
 
-from emorl.cli.device import Device, choose_device
-from emorl.cli.numbers import check_options
+from emorl.cli.options import Device, check_options, choose_device
 from emorl.errors import UserError
 from emorl.experiments import EXPERIMENTS
 from emorl.experiments.documents import RESULTS, illustrate, publish, read_results, render

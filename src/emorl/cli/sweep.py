@@ -8,16 +8,15 @@ from typing import Any, Literal
 
 import tyro
 
-from emorl.cli.device import Device, choose_device
-from emorl.cli.numbers import check_options
+from emorl.cli.options import Device, check_options, choose_device
 from emorl.cli.other_data import scenes_of
 from emorl.data import Split
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.metrics import metric, shown_in_charts
 from emorl.evaluation.sweeps import Row, by_objects, stability, sweep
 from emorl.files import MARK, check_output, make_directory, write_json
+from emorl.plots.files import check_chart_file, save_chart
 from emorl.plots.lines import score_chart
-from emorl.plots.style import check_chart_file, save_chart
 from emorl.runs.run import Run
 from emorl.training.console import progress_bar, say
 

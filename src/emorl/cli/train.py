@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from emorl.cli.device import Device
+from emorl.cli.options import Device
 from emorl.data import FOLDER, DataConfig
 from emorl.errors import UserError
 from emorl.models import kind_of

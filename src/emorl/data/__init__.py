@@ -18,20 +18,6 @@ from emorl.data.stored import StoredScenes
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError, check_range, check_seed, nearest
 
-__all__ = [
-    "DATASETS",
-    "FOLDER",
-    "MOST_SCENES",
-    "SPLITS",
-    "DataConfig",
-    "DatasetInfo",
-    "SceneDataset",
-    "Split",
-    "info_of",
-    "open_dataset",
-    "open_folder",
-]
-
 Split = Literal["train", "test", "validation"]
 SPLITS: tuple[Split, ...] = ("train", "test", "validation")
 
@@ -104,7 +90,13 @@ def open_dataset(config: DataConfig | str, split: Split = "train") -> SceneDatas
     sizes = {"train": config.train_size or 0, "test": config.test_size, "validation": config.validation_size}
     start, stop = range_of(split, sizes)
     if config.path is not None:
-        return SceneRange(open_stored(config, split, start, stop), start, stop)
+        scenes = open_stored(config)
+        if len(scenes) < stop:
+            raise UserError(
+                f"{config.path} holds {len(scenes)} scenes; the {split} split is scenes {start} to {stop - 1}. "
+                f"Store more (emorl data store {config.name} --count {stop}) or lower the sizes of the splits."
+            )
+        return SceneRange(scenes, start, stop)
     if config.name not in DATASETS:
         raise UserError(f"There is no data set {config.name!r}{nearest(config.name, [*DATASETS, FOLDER])}")
     return SceneRange(DATASETS[config.name](seed=config.seed, length=stop), start, stop)
@@ -132,14 +124,9 @@ def open_folder(config: DataConfig, *, whole: bool = False) -> FolderScenes:
     )
 
 
-def open_stored(config: DataConfig, split: Split, start: int, stop: int) -> StoredScenes:
-    """Returns the stored scenes at `config.path`; raises UserError if they are of another data set or too few."""
+def open_stored(config: DataConfig) -> StoredScenes:
+    """Returns the stored scenes at `config.path`; raises UserError if they are of another data set."""
     scenes = StoredScenes(Path(config.path or ""))
     if scenes.info.name != config.name:
         raise UserError(f"{config.path} holds {scenes.info.name} scenes, not {config.name}.")
-    if len(scenes) < stop:
-        raise UserError(
-            f"{config.path} holds {len(scenes)} scenes; the {split} split is scenes {start} to {stop - 1}. "
-            f"Store more (emorl data store {config.name} --count {stop}) or lower the sizes of the splits."
-        )
     return scenes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +13,11 @@ from emorl.data.fit import Fit, fitted
 from emorl.data.images import SUFFIXES, check_picture, read_ids, read_pixels
 from emorl.errors import Unreadable, UserError
 from emorl.files import cause
+from emorl.types import Progress, silent
 
 MASKS = "masks"
 HELD_OUT = 0.1  # share of pictures that are for test, and again for validation
 MOST_HELD_OUT = 320  # test pictures at most, and validation pictures: as many as generated data sets have
-Progress = Callable[[int, int], None]  # of pictures looked at, and all of them
 REMEMBERED = 20_000  # scenes kept in memory once decoded; at 64x64 pixels that is 330 MB
 
 
@@ -71,6 +70,7 @@ class FolderScenes(SceneDataset):
         return self.remembered[index]
 
     def read(self, name: str) -> Arrays:
+        """Returns image `name` and its segmentation as squares; raises UserError where they cannot be read."""
         image = read_pixels(self.path / name)
         ids = np.zeros(image.shape[:2], dtype=np.uint8)
         if self.info.has_masks:
@@ -131,18 +131,18 @@ def draw(name: str, seed: int) -> float:
     return int.from_bytes(digest, "big") / 2**64
 
 
-def damaged_pictures(path: Path, *, progress: Progress = lambda done, total: None) -> list[tuple[str, str]]:
+def damaged_pictures(path: Path, *, progress: Progress = silent) -> list[tuple[str, str]]:
     """Returns the name of each picture in a folder that cannot be used, or of its mask, with the reason."""
     return [(culprit, reason) for _, culprit, reason in problems(path, progress=progress)]
 
 
-def problems(path: Path, *, progress: Progress = lambda done, total: None) -> list[tuple[str, str, str]]:
+def problems(path: Path, *, progress: Progress = silent) -> list[tuple[str, str, str]]:
     """Returns each picture that cannot be used, the name of the culprit, which is it or its mask, and the reason.
 
     What was found is remembered as long as no file changes.
     """
     names = sorted(image_names(path))
-    state = tuple((name, stamp(path / name), stamp(mask_of(path, name))) for name in names)
+    state = tuple((name, file_state(path / name), file_state(mask_of(path, name))) for name in names)
     if (known := FOUND.get(path)) is None or known[0] != state:
         has_masks = os.path.isdir(path / MASKS)
         found = []
@@ -157,7 +157,7 @@ def problems(path: Path, *, progress: Progress = lambda done, total: None) -> li
 FOUND: dict[Path, tuple[object, list[tuple[str, str, str]]]] = {}  # folder -> its state and its problems then
 
 
-def stamp(path: Path) -> tuple[int, int] | None:
+def file_state(path: Path) -> tuple[int, int] | None:
     """Returns when a file was changed and how long it is; None if there is none."""
     try:
         found = path.stat()

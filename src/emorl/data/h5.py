@@ -55,6 +55,7 @@ class H5Group:
         self.unpacked = dict.fromkeys(self.sets, -1)  # the last row of chunks that was checked
 
     def check_lengths(self) -> None:
+        """Raises UserError unless there are as many images as masks and factors."""
         absent = {"imgs", "masks"} - set(self.sets)
         if absent:
             raise UserError(f"{self.path} has no {self.name}/{' and no '.join(sorted(absent))}.")
@@ -81,6 +82,7 @@ class H5Group:
             raise ValueError(f"its {name} cannot be read ({cause(error)})") from None
 
     def close(self) -> None:
+        """Closes the file."""
         with clear_errors(self.path):
             self.file.close()
 

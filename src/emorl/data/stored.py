@@ -1,31 +1,23 @@
-"""Stored scenes: a folder of .npy files beside a meta.json.
-
-`store` writes any dataset once, in parallel processes. It works in "<folder>.partial" and renames at the end, so a
-finished folder is always whole and an interrupted one is continued where it stopped.
-"""
+"""Stored scenes: a folder of .npy files beside a meta.json, of which every value is checked before it is used."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from emorl.data.base import Arrays, DatasetInfo, SceneDataset
-from emorl.data.meta import read_meta
-from emorl.data.rows import Rows, damaged, reserve, write_rows
+from emorl.data.base import Arrays, DatasetInfo, FactorKind, SceneDataset
+from emorl.data.rows import WAY_OUT, Rows, damaged
 from emorl.errors import Unreadable, UserError
-from emorl.files import cause, make_directory, read_json, write_json
+from emorl.files import read_json
 
-PLAN = "plan.json"  # in a ".partial" folder: which scenes it will hold, and which chunks of them are there
+META = "meta.json"
+REQUIRED = {"name": str, "image_size": int, "max_objects": int, "factors": dict}
+OPTIONAL = {"description": str, "origin": str, "has_masks": bool, "title": str, "train_size": int}
+FIRST_ARRAYS = {"image", "segmentation"}  # which every scene has, besides its factors
+MOST_OBJECTS = 2**16
 
 
 class StoredScenes(SceneDataset):
@@ -77,141 +69,57 @@ def check_rows(name: str, rows: Rows, info: DatasetInfo) -> None:
         raise damaged(rows.path, f"a scene of it is {dtype} {shape}, not {rule}")
 
 
-def store(
-    dataset: SceneDataset,
-    path: Path,
-    *,
-    workers: int = 1,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> None:
-    """Writes all scenes of `dataset` to the folder `path`; the bytes do not depend on the number of workers."""
-    partial = partial_of(path)
-    plan = {"info": asdict(dataset.info), "count": len(dataset)}
-    done = begin(dataset, partial, plan)
-    chunks = [start for start in range(0, len(dataset), dataset.chunk) if start not in done]
-    progress(len(dataset) - sum(chunk_size(start, dataset) for start in chunks), len(dataset))
-
-    def finish(start: int) -> None:
-        done.append(start)
-        write_json(partial / PLAN, {**plan, "done": done})
-        progress(min(len(dataset), sum(chunk_size(start, dataset) for start in done)), len(dataset))
-
-    if workers <= 1 or len(chunks) <= 1:
-        for start in chunks:
-            finish(write_chunk(dataset, partial, start))
-    else:
-        write_in_parallel(dataset, partial, chunks, min(workers, len(chunks)), finish)
-    write_json(partial / "meta.json", {**plan, "arrays": sorted(dataset.arrays(0))})
-    put_in_place(partial, path)
-
-
-def write_in_parallel(
-    dataset: SceneDataset, partial: Path, chunks: Sequence[int], workers: int, finish: Callable[[int], None]
-) -> None:
-    """Writes chunks in `workers` processes; calls `finish` with the first scene of each finished chunk."""
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        try:
-            for future in as_completed(
-                [pool.submit(write_chunk, dataset, partial, start) for start in chunks]
-            ):
-                finish(future.result())
-        except BrokenProcessPool:
-            raise UserError(
-                f"A process that stored scenes was ended from outside, perhaps for want of memory. {partial} has "
-                "the others; run the command again to go on, with fewer --workers."
-            ) from None
-        finally:  # after an error, chunks that have not begun are cancelled
-            pool.shutdown(cancel_futures=True)
-
-
-def partial_of(path: Path) -> Path:
-    """Returns the folder to work in until all of `path`, which must not exist yet, is written."""
-    if os.path.lexists(path) or not path.name:
-        raise UserError(f"{path} exists already; delete it or choose another folder.")
-    return path.with_name(path.name + ".partial")
-
-
-def put_in_place(partial: Path, path: Path) -> None:
-    """Renames the finished folder `partial` to `path` and deletes its plan."""
-    try:
-        partial.rename(path)
-        (path / PLAN).unlink()
-    except OSError as error:
-        raise UserError(f"Cannot rename {partial} to {path}: {cause(error)}.") from None
-
-
-def read_plan(partial: Path) -> dict[str, Any] | None:
-    """Returns the plan of an unfinished store; None if there is none. Raises UserError if other files are there."""
-    if not os.path.lexists(partial):
-        return None
-    if partial.is_symlink() or not partial.is_dir():
-        raise UserError(f"{partial} is in the way; rename it or choose another folder.")
-    if not os.path.lexists(partial / PLAN):
-        try:
-            is_empty = not os.listdir(partial)
-        except OSError as error:
-            raise Unreadable(partial, cause(error)) from None
-        if not is_empty:
-            raise UserError(
-                f"{partial} is in the way and holds other files; rename it or choose another folder."
-            )
-        return None
-    return read_json(partial / PLAN)
-
-
-def begin(dataset: SceneDataset, partial: Path, plan: dict[str, Any]) -> list[int]:
-    """Reserves the files, or finds what an interrupted call has done. Returns the first scenes of finished chunks."""
-    rows = dataset.arrays(0)
-    found = read_plan(partial)
-    if found is not None and found.get("done") is not None:
-        done: list[int] = found.pop("done")
-        starts = range(0, len(dataset), dataset.chunk)
-        if found != json.loads(json.dumps(plan)) or not is_list_of(starts, done):
-            raise UserError(f"{partial} is an unfinished store of other scenes; delete it to start anew.")
-        for name in rows:
-            Rows(partial / f"{name}.npy")  # raises UserError if it is damaged
-        return done
-    make_directory(partial)
-    try:
-        needed, free = (
-            sum(row.nbytes for row in rows.values()) * len(dataset),
-            shutil.disk_usage(partial).free,
-        )
-        if needed > free:
-            raise UserError(
-                f"Cannot store {len(dataset)} scenes in {partial}: they need {needed / 2**20:.1f} MiB and "
-                f"{free / 2**20:.1f} MiB are free. Store fewer (--count), or elsewhere."
-            )
-        write_json(partial / PLAN, {**plan, "done": None})
-        for name, row in rows.items():
-            reserve(partial / f"{name}.npy", row, len(dataset))
-        write_json(partial / PLAN, {**plan, "done": []})
-    except (OSError, UserError) as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"Cannot store {len(dataset)} scenes in {partial}: {cause(error)}.") from None
-    return []
-
-
-def is_list_of(starts: range, done: object) -> bool:
-    """Returns whether `done` is a list that holds nothing but elements of `starts`."""
-    return isinstance(done, list) and all(type(start) is int and start in starts for start in done)
-
-
-def write_chunk(dataset: SceneDataset, partial: Path, start: int) -> int:
-    """Writes the scenes of one chunk and returns its first one."""
-    rows = [dataset.arrays(index) for index in range(start, start + chunk_size(start, dataset))]
-    try:
-        for name in rows[0]:
-            write_rows(partial / f"{name}.npy", np.stack([row[name] for row in rows]), start)
-    except OSError as error:
+def read_meta(folder: Path) -> tuple[DatasetInfo, int, list[str]]:
+    """Returns info, number of scenes and names of the arrays of a folder of stored scenes, from its meta.json."""
+    path = folder / META
+    if not os.path.lexists(path):
         raise UserError(
-            f"Cannot write {partial}: {cause(error)}. What is there is kept; run the command again to go on."
-        ) from None
-    return start
+            f"{folder} holds no stored scenes: {path} is missing. Make them with `emorl data store NAME --out FOLDER`."
+        )
+    try:
+        meta = read_json(path)
+        info = read_info(typed(meta, "info", dict))
+        names = typed(meta, "arrays", list)
+        if not all(isinstance(name, str) and name.isidentifier() for name in names):
+            raise ValueError("its arrays have names that are not words")
+        missing = (FIRST_ARRAYS | set(info.factors)) - set(names)
+        if missing:
+            raise ValueError(f"it lists no array {sorted(missing)[0]!r}")
+        return info, at_least(typed(meta, "count", int), 1, "count"), names
+    except Unreadable:
+        raise
+    except (ValueError, UserError) as error:
+        raise UserError(f"{path} is damaged: {str(error).removesuffix('.')}; {WAY_OUT}.") from None
 
 
-def chunk_size(start: int, dataset: SceneDataset) -> int:
-    """Returns the number of scenes in the chunk that begins at scene `start`; the last may be smaller."""
-    return min(dataset.chunk, len(dataset) - start)
+def read_info(values: dict[str, Any]) -> DatasetInfo:
+    """Returns the `info` part of meta.json as DatasetInfo; raises ValueError for unknown or wrong values."""
+    unknown = set(values) - set(REQUIRED) - set(OPTIONAL)
+    if unknown:
+        raise ValueError(f"its info has {sorted(unknown)[0]!r}, which nothing is known of")
+    found = {name: typed(values, name, kind) for name, kind in REQUIRED.items()}
+    found |= {name: typed(values, name, kind) for name, kind in OPTIONAL.items() if name in values}
+    at_least(found["image_size"], 1, "image_size")
+    at_least(found.get("train_size", 1), 1, "train_size")
+    if at_least(found["max_objects"], 0, "max_objects") > MOST_OBJECTS:
+        raise ValueError(f"max_objects is {found['max_objects']}; {MOST_OBJECTS} are the most")
+    for name, kind in found["factors"].items():
+        if not name.isidentifier() or name in FIRST_ARRAYS or kind not in get_args(FactorKind):
+            raise ValueError(f"its factor {name!r} is {kind!r}, not one of {', '.join(get_args(FactorKind))}")
+    return DatasetInfo(**found)
+
+
+def typed(values: dict[str, Any], name: str, kind: type) -> Any:
+    """Returns `values[name]`; raises ValueError if it is missing or not exactly of type `kind`."""
+    if name not in values:
+        raise ValueError(f"it has no {name!r}")
+    if type(values[name]) is not kind:  # not isinstance, which takes True for an int
+        raise ValueError(f"its {name!r} is of type {type(values[name]).__name__}, not {kind.__name__}")
+    return values[name]
+
+
+def at_least(value: int, minimum: int, name: str) -> int:
+    """Returns `value`; raises ValueError with the `name` of the setting if it is below `minimum`."""
+    if value < minimum:
+        raise ValueError(f"its {name!r} is {value}, and must be at least {minimum}")
+    return value

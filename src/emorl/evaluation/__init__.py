@@ -1,1 +1,1 @@
-"""How good a decomposition is."""
+"""How good a decomposition is, what the numbers of slots stand for, and what a pass of a model costs."""

@@ -24,6 +24,7 @@ from torch.utils.flop_counter import flop_registry
 
 from emorl.errors import UserError
 from emorl.models.base import Model
+from emorl.types import Progress, silent
 
 Key = TypeVar("Key")
 
@@ -59,9 +60,7 @@ class Cost:
 
     seconds: list[float]  # each repetition's
     flops: float  # floating point operations
-    system: list[float] = field(
-        default_factory=list
-    )  # seconds of those that went into the system, mostly for memory
+    system: list[float] = field(default_factory=list)  # seconds that went into the system, mostly for memory
     faults: list[float] = field(default_factory=list)  # pages of memory that the system had to hand out
 
     @property
@@ -77,7 +76,7 @@ def costs(
     passes: Mapping[Key, Pass],
     *,
     repeats: int = 5,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> dict[Key, Cost]:
     """Runs each pass `repeats` times. All take turns, so that a busy moment hits them alike.
 
@@ -141,12 +140,6 @@ def parameters(make: Callable[[], Model]) -> int:
     """Number of parameters, without making them."""
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in make().parameters())
-
-
-def refines_at_will(make: Callable[[], Model]) -> bool:
-    """Whether the model can do without refinement, so that I is free to choose."""
-    with torch.device("meta"):  # nothing is computed
-        return make().least_steps == 0
 
 
 # Memory a pass needs on top of the model, measured in a process of its own, where nothing else has left traces.

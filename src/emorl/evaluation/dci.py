@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 
 from emorl.data.base import Array, FactorKind, SceneDataset
-from emorl.data.loading import in_order
 from emorl.errors import UserError, missing
-from emorl.evaluation.inference import infer
+from emorl.evaluation.inference import infer_scenes
 from emorl.evaluation.matching import best_pairs
 from emorl.evaluation.segmentation import comparable, iou, true_sizes
 from emorl.models.base import Model
-from emorl.probability import scene_seeds
 
 LEAST_PIXELS, LEAST_IOU = 50, 0.1  # of an object and of its match, to be counted (Difference 38)
 NOT_FACTORS = ("visibility", "visible_pixels")
@@ -128,10 +126,8 @@ def objects_of(
     """Codes (N, D) and factors (N,) of the objects that a slot was matched with, over the first `images` scenes."""
     codes: list[Array] = []
     rows: dict[str, list[Array]] = {name: [] for name in scenes.info.factors if name not in NOT_FACTORS}
-    device = next(model.parameters()).device
-    for indices, batch in in_order(scenes, 32, limit=images):
-        answer = infer(model, batch.image.to(device), scene_seeds(seed, indices)).steps[-1]
-        predicted, true = comparable(answer, batch.to(device))
+    for batch, answer in infer_scenes(model, scenes, images=images, seed=seed):
+        predicted, true = comparable(answer, batch)
         shared = iou(predicted, true)[:, :, 1:]
         sizes = true_sizes(true, shared.shape[2] + 1)[:, 1:]
         for b, scores in enumerate(shared.cpu().numpy()):
@@ -139,7 +135,7 @@ def objects_of(
                 if sizes[b, m] >= LEAST_PIXELS and scores[slot, m] >= LEAST_IOU:
                     codes.append(answer.slots[b, slot].cpu().numpy())
                     for name, values in rows.items():
-                        values.append(batch.factors[name][b, m].numpy())
+                        values.append(batch.factors[name][b, m].cpu().numpy())
     if not codes:
         raise UserError("No slot covers an object well enough for DCI.")
     return np.stack(codes), flattened(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from emorl.evaluation.inference import infer
 from emorl.evaluation.metrics import score
 from emorl.models.base import Model
 from emorl.probability import scene_seeds
-from emorl.types import Scene
+from emorl.types import Progress, Scene, silent
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def evaluate(
     means: bool = False,
     tries: int = 1,
     batch_size: int = 32,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Scores:
     """Scores a posterior sample of each of the first `images` scenes, for each of `seeds` seeds from `seed` on.
 
@@ -88,7 +88,6 @@ def evaluate(
         )
     if seeds < 1:
         raise UserError(f"The number of seeds must be at least 1, not {seeds}.")
-    device = next(model.parameters()).device
 
     def score_with(seed: int, batch: Scene, indices: Sequence[int]) -> dict[str, Tensor]:
         seeds = scene_seeds(seed, indices)
@@ -100,7 +99,7 @@ def evaluate(
     chosen = range(seed, seed + seeds)
     batches = []
     for indices, batch in in_order(scenes, batch_size, limit=count):
-        batch = batch.to(device)
+        batch = batch.to(model.device)
         scores = [score_with(one, batch, indices) for one in chosen]
         batches.append({name: torch.stack([one[name] for one in scores]) for name in scores[0]})
         progress(indices[-1] + 1, count)

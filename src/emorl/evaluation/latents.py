@@ -11,19 +11,16 @@ is no object at all. Means are over all numbers of all slots, so those that do l
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from emorl.data.base import SceneDataset
-from emorl.data.loading import in_order
 from emorl.errors import UserError
-from emorl.evaluation.inference import infer
+from emorl.evaluation.inference import infer_scenes
 from emorl.models.base import Model
-from emorl.probability import scene_seeds
-from emorl.types import Decomposition
+from emorl.types import Decomposition, Progress, silent
 
 VALUES = 6  # places between the ends of a dimension's range, ends included
 ACTIVE = 0.05  # share of the largest activeness above which a dimension counts as active
@@ -53,12 +50,8 @@ def slots_of(model: Model, scenes: SceneDataset, *, images: int, seed: int = 0) 
     """Slots (N, K, D) of the first N = `images` scenes, fewer if there are not so many."""
     if images < 1 or len(scenes) < 1:
         raise UserError("At least one image is needed to see what slots stand for.")
-    device = next(model.parameters()).device
-    found = []
-    for indices, batch in in_order(scenes, 32, limit=min(images, len(scenes))):
-        seeds = scene_seeds(seed, indices)
-        found.append(infer(model, batch.image.to(device), seeds, means=True).steps[-1].slots)
-    return torch.cat(found)
+    found = infer_scenes(model, scenes, images=images, seed=seed, means=True)
+    return torch.cat([answer.slots for _, answer in found])
 
 
 def ranges_of(slots: Tensor) -> Tensor:
@@ -91,7 +84,7 @@ def activeness(
     *,
     images: int = 100,
     seed: int = 0,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Activeness:
     """Activeness of every dimension over the first `images` scenes; `seed` chooses the slots."""
     slots = slots_of(model, scenes, images=images, seed=seed)
@@ -129,7 +122,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Leakage:
-    """Over all edits that did something."""
+    """How far edits reach: means over all that did something."""
 
     edits: tuple[Edit, ...]
 
@@ -157,16 +150,9 @@ class Leakage:
 
 
 @torch.no_grad()
-def leakage(
-    model: Model,
-    scenes: SceneDataset,
-    *,
-    images: int = 8,
-    seed: int = 0,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Leakage:
-    """Sets each number of every slot that owns something to the ends of its range."""
-    slots = slots_of(model, scenes, images=images, seed=seed)
+def leakage(model: Model, scenes: SceneDataset, *, images: int = 8) -> Leakage:
+    """Sets each number of every slot that owns something, in the first `images` scenes, to the ends of its range."""
+    slots = slots_of(model, scenes, images=images)
     ranges = ranges_of(slots)
     places = [(d, value) for d in range(slots.shape[2]) for value in ranges[:, d].tolist()]
     found: list[Edit] = []
@@ -183,7 +169,6 @@ def leakage(
                 for (d, value), (inside, outside, others) in zip(places, changed.tolist(), strict=True)
                 if inside > LEAST_CHANGE
             ]
-        progress(n + 1, len(slots))
     return Leakage(tuple(found))
 
 

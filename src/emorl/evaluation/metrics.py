@@ -197,15 +197,8 @@ def shown_in_charts(names: Iterable[str]) -> list[str]:
 
 def renamed(values: Mapping[str, float]) -> dict[str, float]:
     """A record of an older version with the names of today."""
-    return {
-        prefix + RENAMED.get(name, name): value
-        for prefix, name, value in ((*split_validation(key), value) for key, value in values.items())
-    }
-
-
-def split_validation(name: str) -> tuple[str, str]:
-    """The prefix of a validation score, or nothing, and the name without it."""
-    return (VALIDATION, name.removeprefix(VALIDATION)) if name.startswith(VALIDATION) else ("", name)
+    today = RENAMED | {VALIDATION + old: VALIDATION + new for old, new in RENAMED.items()}
+    return {today.get(name, name): value for name, value in values.items()}
 
 
 def score(outcome: Outcome, scenes: Scene, *, has_masks: bool) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -15,13 +15,9 @@ from emorl.evaluation.inference import infer
 from emorl.evaluation.segmentation import adjusted_rand_index
 from emorl.models.base import Model
 from emorl.probability import scene_seeds
+from emorl.types import Progress, silent
 
 Row = dict[str, float]
-Progress = Callable[[int, int], None]
-
-
-def nothing(done: int, total: int) -> None:
-    """Shows no progress."""
 
 
 def row_of(value: int, scores: Scores) -> Row:
@@ -36,7 +32,7 @@ def sweep(
     what: Literal["num_steps", "num_slots"],
     values: Sequence[int],
     *,
-    progress: Progress = nothing,
+    progress: Progress = silent,
     **options: Any,
 ) -> list[Row]:
     """Scores with each of `values` for the number of steps I or of slots K; `options` are those of `evaluate`."""
@@ -63,14 +59,13 @@ def by_objects(scores: Scores, scenes: SceneDataset) -> list[Row]:
 
 
 def stability(
-    model: Model, scenes: SceneDataset, *, seeds: int = 5, images: int = 32, progress: Progress = nothing
+    model: Model, scenes: SceneDataset, *, seeds: int = 5, images: int = 32, progress: Progress = silent
 ) -> Tensor:
     """How alike several inferences of one image are: their mean ARI with one another, (images,).
 
     A scene that can be seen in two ways, or that inference finds hard, is far from 1. True masks only tell where the
     background is, which slots share as they like; without them it counts too.
     """
-    device = next(model.parameters()).device
     if seeds < 2:
         raise UserError(f"The number of seeds must be at least 2, not {seeds}.")
     one, other = torch.combinations(torch.arange(seeds)).T
@@ -78,7 +73,7 @@ def stability(
     for index in range(min(images, len(scenes))):
         scene = scenes[index]
         own = [scene_seeds(seed, [index])[0] for seed in range(seeds)]
-        copies = scene.image.to(device).expand(seeds, -1, -1, -1)
+        copies = scene.image.to(model.device).expand(seeds, -1, -1, -1)
         found = infer(model, copies, own, means=True).steps[-1].segmentation.cpu()
         counts = scene.segmentation > 0 if scenes.info.has_masks else torch.ones_like(scene.segmentation)
         agreements.append(adjusted_rand_index(found[one], (found[other] + 1) * counts).mean())

@@ -1,4 +1,9 @@
-"""EXPERIMENTS: every table and figure of the paper, and ours, by name. Each is one file."""
+"""EXPERIMENTS: every table and figure of the paper, and ours, by name.
+
+Each is the file of its name. What they share: `base` says what an experiment is, `scales` how large it is and what is
+trained for it, `runner` and `queue` train and measure, `results` is the format of all results, and `tables` and
+`documents` put them on pages.
+"""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ from emorl.evaluation.metrics import Metric
 from emorl.experiments.base import Experiment, Job, row_of, titled
 from emorl.experiments.results import Row
 from emorl.experiments.scales import of_presets, systems
-from emorl.plots.panels import Panels, save_picture
-from emorl.plots.pictures import EDIT_TITLES, edit_row
+from emorl.panels import Panels
+from emorl.plots.files import save_picture
+from emorl.plots.scenes import EDIT_TITLES, edit_row
 from emorl.runs.run import Run
 
 EDITED = 4  # scenes with an edit in the picture
@@ -36,7 +37,7 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
         for edit in filter(None, map(found.typical, range(EDITED))):
             panels.append(edit_row(run.model, scenes, edit))
             labels.append(f"{run.label.split(',')[0]}: {edit.leaked:.0%}")
-    save_picture(Panels(panels, labels, EDIT_TITLES).drawn(), path)
+    save_picture(Panels(panels, labels, EDIT_TITLES), path)
 
 
 EXPERIMENT = Experiment(

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from emorl.data import Split
+from emorl.errors import UserError
 from emorl.evaluation.evaluate import Scores, evaluate
-from emorl.evaluation.metrics import METRICS, Metric, metric, renamed
+from emorl.evaluation.metrics import METRICS, Metric, metric
 from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import ScaleName, Wanted
-from emorl.report.published import Published
+from emorl.plots.lines import Points
+from emorl.report.paper import Published
 from emorl.runs.run import Run
 
 Values = dict[str, Any]  # score -> number
+BLENDER = "clevr_blender_24.npz"  # a published file: scenes of CLEVR's own files, rendered by Blender
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,12 @@ class Job:
     folder: Path = Path()  # where pictures, and trainings that the runner does not know of, are put
     done: Sequence[Row] = ()  # rows that an interrupted measurement has left
     say: Callable[[str], None] = lambda message: None
+
+    def published_file(self, name: str, experiment: str) -> Path:
+        """Where a published file is; raises UserError if `--files` does not hold it."""
+        if self.files is None or not (self.files / name).exists():
+            raise UserError(f"Say where {name} is: emorl reproduce {experiment} --files FOLDER")
+        return self.files / name
 
 
 @dataclass(frozen=True)
@@ -98,9 +107,13 @@ def scoring(split: Split, *names: str) -> Callable[[Job], Iterator[Row]]:
     return measure
 
 
-def logged(run: Run) -> list[dict[str, Any]]:
-    """The lines that training has logged, under today's names."""
-    return [renamed(line) for line in run.metrics]
+def series(run: Run, *names: str) -> Points:
+    """The sum of the logged values `names` against the step."""
+    return [
+        (line["step"] + 1, sum(line[name] for name in names))
+        for line in run.metrics
+        if all(line.get(name) is not None for name in names)
+    ]
 
 
 def titled(name: str, **changes: Any) -> Metric:

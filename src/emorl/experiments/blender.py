@@ -14,8 +14,7 @@ from PIL import Image
 from emorl.data.base import Arrays, DatasetInfo, SceneDataset
 from emorl.data.clevr import resized
 from emorl.evaluation.evaluate import evaluate
-from emorl.experiments.base import Experiment, Job, means, row_of, titled
-from emorl.experiments.clevr import blender_file
+from emorl.experiments.base import BLENDER, Experiment, Job, means, row_of, titled
 from emorl.experiments.results import Row
 from emorl.experiments.scales import of_presets, systems
 
@@ -44,7 +43,7 @@ class BlenderScenes(SceneDataset):
 
 def measure(job: Job) -> Iterator[Row]:
     """Yields a row for each run: scores on Blender's scenes, and ARI on our own held-out ones."""
-    path = blender_file(job, "blender")
+    path = job.published_file(BLENDER, "blender")
     for run in job.trained:
         scores = evaluate(run.model, BlenderScenes(path, run.config.model.image_size))
         own = evaluate(run.model, run.scenes("test")).mean("ari")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,20 +14,11 @@ from PIL import Image
 
 from emorl.data.clevr.render import Quality, render
 from emorl.data.clevr.scene import ClevrScene
-from emorl.errors import UserError
-from emorl.experiments.base import Experiment, Job
+from emorl.experiments.base import BLENDER, Experiment, Job
 from emorl.experiments.results import Result, Row
-from emorl.experiments.tables import table
+from emorl.experiments.tables import Cells, columns
 
-FILE = "clevr_blender_24.npz"
 QUALITIES: tuple[Quality, ...] = ("full", "fast")
-
-
-def blender_file(job: Job, experiment: str) -> Path:
-    """Returns the path of the file with Blender's pictures; raises UserError if `--files` does not hold it."""
-    if job.files is None or not (job.files / FILE).exists():
-        raise UserError(f"Say where {FILE} is: emorl reproduce {experiment} --files FOLDER")
-    return job.files / FILE
 
 
 def scene_of(reference: Any, index: int) -> ClevrScene:
@@ -62,20 +52,20 @@ def compared(reference: Any, quality: Quality) -> dict[str, float]:
 
 def measure(job: Job) -> Iterator[Row]:
     """Yields a row for each rendering quality."""
-    reference = dict(np.load(blender_file(job, "clevr")))
+    reference = dict(np.load(job.published_file(BLENDER, "clevr")))
     for quality in QUALITIES:
         yield Row(quality, compared(reference, quality))
 
 
 def sections(result: Result) -> dict[str, str]:
     """Returns the table for the page about data."""
-    head = ["quality", "RMSE of 255", "mask pixels that differ", "scenes per second and core"]
-    lines = [
-        [row.label, f"{row.values['rmse_of_255']:.2f}", f"{row.values['mask_pixels_different_percent']:.2f} %",
-         f"{row.values['scenes_per_second_and_core']:.1f}"]
-        for row in result.rows
-    ]  # fmt: skip
-    return {"docs/data.md#clevr": table(head, lines)}
+    cells: Cells = {
+        "quality": lambda row: row.label,
+        "RMSE of 255": lambda row: f"{row.values['rmse_of_255']:.2f}",
+        "mask pixels that differ": lambda row: f"{row.values['mask_pixels_different_percent']:.2f} %",
+        "scenes per second and core": lambda row: f"{row.values['scenes_per_second_and_core']:.1f}",
+    }
+    return {"docs/data.md#clevr": columns(result.rows, cells)}
 
 
 EXPERIMENT = Experiment("Our CLEVR pictures beside Blender's", measure, sections=sections)

@@ -11,27 +11,34 @@ from emorl.evaluation.cost import Pass, peak_memory
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.inference import decompose_scene
 from emorl.evaluation.latents import leakage
+from emorl.evaluation.metrics import METRICS
 from emorl.experiments.base import Experiment, Job, means, row_of
 from emorl.experiments.results import Result, Row
-from emorl.experiments.scales import of_presets, systems
-from emorl.experiments.tables import count, table
+from emorl.experiments.scales import of_presets, paper_steps, system_on, systems
+from emorl.experiments.tables import Cells, columns, count
 from emorl.models import build
+from emorl.panels import Panels
+from emorl.plots.files import save_chart, save_picture
 from emorl.plots.lines import score_chart
-from emorl.plots.panels import Panels, save_picture
-from emorl.plots.pictures import decomposition_row
-from emorl.plots.style import save_chart
-from emorl.report.published import PUBLISHED_ARI, SYSTEMS
-from emorl.runs.presets import PRESETS
+from emorl.plots.scenes import decomposition_row
+from emorl.report.paper import PUBLISHED_ARI
 from emorl.runs.run import Run
 
 DATASETS = ("tetrominoes", "multi-dsprites")
 SCORES = ("ari", "ari_with_background", "miou", "mse", "slots_used")
-NAMES = {title: name for name, title in SYSTEMS.items()}
 SCENES = (0, 1)  # of the test scenes, in the pictures
-HEAD = (
-    "system", "ARI", "mean IoU", "MSE (1e-4)", "slots used", "leakage", "steps", "CPU minutes (wall clock)",
-    "peak memory of a pass, MiB", "parameters", "paper: ARI", "paper: steps",
-)  # fmt: skip
+CELLS: Cells = {
+    "system": lambda row: parts(row.label)[0],
+    "ARI": lambda row: f"{row.values['ari']:.3f} ± {row.values['ari_standard_error']:.3f}",
+    "mean IoU": lambda row: f"{row.values['miou']:.2f}",
+    "MSE (1e-4)": lambda row: f"{1e4 * row.values['mse']:.0f}",
+    "slots used": lambda row: f"{row.values['slots_used']:.1f}",
+    "leakage": lambda row: f"{row.values['leakage']:.0%}",
+    "steps": lambda row: count(row.steps),
+    "CPU minutes (wall clock)": lambda row: f"{row.cpu_minutes:.0f} ({row.values['wall_clock_minutes']:.0f})",
+    "peak memory of a pass, MiB": lambda row: f"{row.values['training_pass_mib']}",
+    "parameters": lambda row: f"{row.values['parameters'] / 1000:.0f} K",
+}
 
 
 def measure(job: Job) -> Iterator[Row]:
@@ -66,21 +73,16 @@ def on(dataset: str, result: Result) -> list[Row]:
 
 def sections(result: Result) -> dict[str, str]:
     """A table for each data set."""
-    found = {}
-    for dataset in DATASETS:
-        lines = []
-        for row in on(dataset, result):
-            v, kind = row.values, NAMES[parts(row.label)[0]]
-            paper = PUBLISHED_ARI.get((kind, dataset))
-            lines.append([
-                parts(row.label)[0], f"{v['ari']:.3f} ± {v['ari_standard_error']:.3f}", f"{v['miou']:.2f}",
-                f"{1e4 * v['mse']:.0f}", f"{v['slots_used']:.1f}", f"{v['leakage']:.0%}", count(row.steps),
-                f"{row.cpu_minutes:.0f} ({v['wall_clock_minutes']:.0f})", f"{v['training_pass_mib']}",
-                f"{v['parameters'] / 1000:.0f} K", f"{paper.mean:.3f} ± {paper.sd:.3f}" if paper else "",
-                count(PRESETS[f"{kind}/{dataset}-paper"].train.steps) if paper else "",
-            ])  # fmt: skip
-        found[f"docs/comparison.md#{dataset}"] = table(HEAD, lines)
-    return found
+    theirs = {system_on(*key): METRICS["ari"].text(*value[:2]) for key, value in PUBLISHED_ARI.items()}
+    steps = paper_steps(PUBLISHED_ARI)
+    paper: Cells = {
+        "paper: ARI": lambda row: theirs.get(row.label, ""),
+        "paper: steps": lambda row: count(steps.get(row.label)),
+    }
+    return {
+        f"docs/comparison.md#{dataset}": columns(on(dataset, result), {**CELLS, **paper})
+        for dataset in DATASETS
+    }
 
 
 def illustrate(result: Result, pictures: Path) -> None:
@@ -103,7 +105,7 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
                 )
                 labels.append(parts(run.label)[0])
         titles = ["image", "rebuilt", "masks", *(f"slot {k}" for k in range(len(panels[0]) - 3))]
-        picture = Panels(panels, labels, titles, slots_from=3).drawn()
+        picture = Panels(panels, labels, titles, slots_from=3)
         save_picture(picture, path.with_name(f"{path.stem}-{dataset}.png"))
 
 

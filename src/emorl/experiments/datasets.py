@@ -6,8 +6,7 @@ With `--files FOLDER` that holds tetrominoes_mini.tfrecords and clevr_blender_24
 from __future__ import annotations
 
 import colorsys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,13 @@ import numpy as np
 
 from emorl.data import DATASETS
 from emorl.data.base import Arrays
+from emorl.data.convert import record_scenes
 from emorl.data.layouts import LAYOUTS
-from emorl.data.published import scenes_of
-from emorl.experiments.base import Experiment, Job
+from emorl.experiments.base import BLENDER, Experiment, Job
 from emorl.experiments.results import Result, Row
-from emorl.experiments.tables import table
-from emorl.plots.panels import grid, save_picture
-from emorl.plots.pictures import scene_row
+from emorl.experiments.tables import columns
+from emorl.plots.files import save_picture
+from emorl.plots.scenes import scene_grid
 from emorl.runs.run import Run
 
 CHUNKS = 10  # scenes to measure, in multiples of a data set's `chunk`; that takes seconds
@@ -97,9 +96,9 @@ def measure(job: Job) -> Iterator[Row]:
         scenes = make(length=number)
         yield Row(name, statistics(name, (scenes.arrays(index) for index in range(number))))
     if job.files is not None:
-        records = scenes_of(job.files / "tetrominoes_mini.tfrecords", LAYOUTS["tetrominoes"])
+        records = record_scenes(job.files / "tetrominoes_mini.tfrecords", LAYOUTS["tetrominoes"])
         yield Row("published tetrominoes", statistics("tetrominoes", (scene for scene, _ in records)))
-        blender = published_clevr(job.files / "clevr_blender_24.npz")
+        blender = published_clevr(job.files / BLENDER)
         yield Row("CLEVR rendered by Blender", statistics("clevr", blender))
 
 
@@ -107,29 +106,28 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
     """Eight scenes of each data set, with their objects."""
     for name, make in DATASETS.items():
         if not name.endswith(LOOKS_THE_SAME):
-            scenes = make(length=8)
-            panels = [scene_row(scenes[index]) for index in range(8)]
-            picture = grid([list(chain(*panels[first : first + 4])) for first in (0, 4)])
-            save_picture(picture, path.with_name(f"{path.stem}-{name}.png"))
+            save_picture(scene_grid(make(length=8), 8), path.with_name(f"{path.stem}-{name}.png"))
 
 
 def sections(result: Result) -> dict[str, str]:
     """Returns the table for the page about data."""
-    head = (
-        "data set", "scenes", "objects per scene: share", "pixels per object (5 % have at most)", "touch another",
-        "background RGB", "known share",
-    )  # fmt: skip
-    lines = []
-    for row in result.rows:
-        v = row.values
-        known = v.get("known")
-        lines.append([
-            row.label, str(v["scenes"]), ", ".join(f"{n}: {share:.2f}" for n, share in v["objects"].items()),
-            f"{v['pixels_per_object']:.0f} ({v['pixels_of_the_least_visible']:.0f})",
-            f"{v['share_that_touches_another']:.2f}", " ".join(f"{c:.0f}" for c in v["background_rgb"]),
-            f"{known['what']}: {known['measured']:.3f}, published {known['published']:.3f}" if known else "",
-        ])  # fmt: skip
-    return {"docs/data.md#statistics": table(head, lines)}
+    known = "{what}: {measured:.3f}, published {published:.3f}"
+    cells: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "data set": lambda v: v["label"],
+        "scenes": lambda v: str(v["scenes"]),
+        "objects per scene: share": lambda v: ", ".join(
+            f"{n}: {share:.2f}" for n, share in v["objects"].items()
+        ),
+        "pixels per object (5 % have at most)": (
+            lambda v: f"{v['pixels_per_object']:.0f} ({v['pixels_of_the_least_visible']:.0f})"
+        ),
+        "touch another": lambda v: f"{v['share_that_touches_another']:.2f}",
+        "background RGB": lambda v: " ".join(f"{c:.0f}" for c in v["background_rgb"]),
+        "known share": lambda v: known.format(**v["known"]) if "known" in v else "",
+    }
+    return {
+        "docs/data.md#statistics": columns([{"label": row.label, **row.values} for row in result.rows], cells)
+    }
 
 
 EXPERIMENT = Experiment("What the generated data sets look like", measure, draw=draw, sections=sections)

@@ -5,23 +5,31 @@ Markers `<!-- name -->` and `<!-- /name -->` stand around what is rendered; ever
 
 from __future__ import annotations
 
+import inspect
 import re
 import tempfile
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from emorl.errors import UserError
 from emorl.experiments import EXPERIMENTS
 from emorl.experiments.drawn import EARLIER, PICTURES, is_current, take
-from emorl.experiments.excerpts import excerpts
-from emorl.experiments.results import Result, merged, run_of
+from emorl.experiments.results import Result, merged, run_label
 from emorl.experiments.runner import labels_of
 from emorl.experiments.tables import NOT_RUN, provenance, results_table
 from emorl.files import read_bytes, write_bytes
+from emorl.models.efficient_morl import EfficientMORL
 
 LARGEST_PAGE = 2**24  # bytes
 RESULTS = Path("results")
+# "page.md#part" -> the function whose source stands there, so that a page never shows another one.
+SHOWN: Mapping[str, Callable[..., Any]] = {
+    "docs/algorithm.md#bottom-up": EfficientMORL.bottom_up,
+    "docs/algorithm.md#compute": EfficientMORL.compute,
+}
 
 
 def read_results(root: Path) -> dict[str, Result]:
@@ -40,7 +48,7 @@ def usual_section(name: str, result: Result | None, picture: Path) -> str:
     if result is None:
         return "\n\n".join([*parts, f"This was {NOT_RUN}."])
     labels = labels_of(name, "cpu")
-    older = [row.label for row in result.rows if labels and run_of(row.label, labels) is None]
+    older = [row.label for row in result.rows if labels and run_label(row.label, labels) is None]
     note = f" Rows from “{older[0]}” on are of an earlier protocol." if older else ""
     parts += [results_table(experiment, result, labels), provenance(result) + note]
     if picture.exists():
@@ -52,7 +60,10 @@ def usual_section(name: str, result: Result | None, picture: Path) -> str:
 def sections(root: Path) -> dict[str, str]:
     """Every rendered part, "page.md#part" -> Markdown."""
     results = read_results(root)
-    found = excerpts()
+    found = {
+        place: f"```python\n{textwrap.dedent(inspect.getsource(shown)).rstrip()}\n```"
+        for place, shown in SHOWN.items()
+    }
     for name, experiment in EXPERIMENTS.items():
         result = results.get(name)
         if experiment.sections is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from emorl.errors import UserError
 from emorl.experiments import EXPERIMENTS
-from emorl.experiments.results import Result, digest, run_of
+from emorl.experiments.results import Result, digest, run_label
 from emorl.files import make_directory, write_bytes
 from emorl.runs.run import Run, released
 
@@ -53,7 +53,7 @@ def weights_behind(result: Result) -> list[str]:
     found = labels & set(released())
     if experiment.from_weights:
         wanted = {one.label: one for one in experiment.runs("cpu")}
-        behind = {run_of(label, wanted) for label in labels} - {None}
+        behind = {run_label(label, wanted) for label in labels} - {None}
         found |= {name for label in behind if label and (name := wanted[label].weights)}
     return sorted(found)
 

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from emorl.errors import UserError
-from emorl.evaluation.cost import Pass, costs, parameters, peak_memory, refines_at_will
+from emorl.evaluation.cost import Pass, costs, parameters, peak_memory
 from emorl.evaluation.metrics import Metric
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Row
-from emorl.models import build
-from emorl.models.efficient_morl import EfficientMORLConfig
+from emorl.experiments.scales import resized
+from emorl.models import MODELS, build, kind_of
+from emorl.plots.files import save_chart
 from emorl.plots.lines import cost_chart
-from emorl.plots.style import save_chart
-from emorl.report.published import SYSTEMS
+from emorl.report.paper import SYSTEMS
 from emorl.runs.presets import PRESETS, preset
 from emorl.runs.run import Run
+from emorl.types import Progress, silent
 
 CLEVR6 = tuple(name for name in PRESETS if name.endswith("/clevr6-paper"))
 STEPS = (0, 1, 3)
@@ -43,6 +44,7 @@ class Cell:
 
     @property
     def label(self) -> str:
+        """The system as it is called in print, and I if it can be chosen."""
         kind, I = self.preset.split("/")[0], self.forward.num_steps
         return SYSTEMS.get(kind, kind) + ("" if I is None else f", I={I}")
 
@@ -64,12 +66,13 @@ def cells(
     for name in names:
         for size in sizes:
             try:
-                make = partial(build, resized(preset(name).model, size))
+                config = resized(preset(name).model, size)
+                make = partial(build, config)
                 parameters(make)
             except UserError as error:
                 complaints.append(f"{name} at {size}x{size}: {error}")
                 continue
-            for I in steps if refines_at_will(make) else (None,):
+            for I in steps if MODELS[kind_of(config)].least_steps == 0 else (None,):
                 for B in batch_sizes:
                     forward = Pass(make, B, num_steps=I, device=device)
                     found.append(Cell(name, size, forward, replace(forward, training=True)))
@@ -82,20 +85,11 @@ def cells(
     return found
 
 
-def resized(config: Any, size: int) -> Any:
-    """The same model for images of another size."""
-    if isinstance(config, EfficientMORLConfig):
-        # GECO's target was for the old size; out of reach or not, a pass costs the same.
-        geco = replace(config.objective.geco, allow_unreachable=True)
-        config = replace(config, objective=replace(config.objective, geco=geco))
-    return replace(config, image_size=size)
-
-
 def measure_cells(
     chosen: Sequence[Cell],
     *,
     repeats: int = 5,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Iterator[Row]:
     """One row of numbers per cell, per image where that makes sense."""
     rounds = len(chosen) * 2

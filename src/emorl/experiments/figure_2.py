@@ -7,27 +7,12 @@ from pathlib import Path
 
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.metrics import Metric
-from emorl.experiments.base import Experiment, Job, logged, means, row_of
+from emorl.experiments.base import Experiment, Job, means, row_of, series
 from emorl.experiments.results import Row
-from emorl.experiments.scales import Changes, of_variants, variants
+from emorl.experiments.scales import of_variants, refinements, variants
+from emorl.plots.files import save_chart
 from emorl.plots.lines import Points, seed_chart, smoothed
-from emorl.plots.style import save_chart
 from emorl.runs.run import Run
-from emorl.schedules import Schedule
-
-
-def refinements(I: int) -> Changes:
-    """Returns the changes that make a training use I refinements throughout."""
-    return {"model.num_steps": I, "train.num_steps": Schedule.parse(I)}
-
-
-def series(run: Run, *names: str) -> Points:
-    """The sum of the logged values `names` against the step."""
-    return [
-        (line["step"] + 1, sum(line[name] for name in names))
-        for line in logged(run)
-        if all(line.get(name) is not None for name in names)
-    ]
 
 
 def grouped(trained: Sequence[Run], *names: str, smooth: bool = True) -> dict[str, list[Points]]:

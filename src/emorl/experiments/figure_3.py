@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from emorl.evaluation.metrics import Metric
-from emorl.experiments.base import Experiment, Job, row_of
-from emorl.experiments.figure_2 import refinements, series
+from emorl.experiments.base import Experiment, Job, row_of, series
 from emorl.experiments.results import Row
-from emorl.experiments.scales import of_variants, variants
+from emorl.experiments.scales import of_variants, refinements, variants
+from emorl.plots.files import save_chart
 from emorl.plots.lines import seed_chart, smoothed
-from emorl.plots.style import save_chart
 from emorl.runs.run import Run
 
 UPDATES = (1, 2, 3)

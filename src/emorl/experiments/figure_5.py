@@ -8,8 +8,8 @@ from pathlib import Path
 from emorl.experiments.base import Experiment, scoring
 from emorl.experiments.results import Row
 from emorl.experiments.scales import DATASETS, of_presets, systems
-from emorl.plots.panels import save_picture, stacked
-from emorl.plots.pictures import scenes_apart
+from emorl.plots.files import save_picture, stacked
+from emorl.plots.scenes import scene_panels
 from emorl.runs.run import Run
 
 SCORES = ("ari", "ari_with_background", "miou", "mse")
@@ -21,7 +21,7 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
     for run in trained:
         first.setdefault(run.label, run)
     pictures = [
-        scenes_apart(run.model, run.scenes("test"), indices=range(4), sample=True) for run in first.values()
+        scene_panels(run.model, run.scenes("test"), indices=range(4), sample=True) for run in first.values()
     ]
     save_picture(stacked(pictures), path)
 

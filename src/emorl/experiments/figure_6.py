@@ -8,14 +8,14 @@ from pathlib import Path
 from emorl.experiments.base import Experiment, scoring
 from emorl.experiments.results import Row
 from emorl.experiments.scales import of_presets, systems
-from emorl.plots.panels import save_picture
-from emorl.plots.pictures import posteriors
+from emorl.plots.files import save_picture
+from emorl.plots.scenes import posterior_panels
 from emorl.runs.run import Run
 
 
 def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
     """Draws the intermediate posteriors and attention of the first run."""
-    save_picture(posteriors(trained[0].model, trained[0].scenes("test")), path)
+    save_picture(posterior_panels(trained[0].model, trained[0].scenes("test")), path)
 
 
 EXPERIMENT = Experiment(

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from emorl.data import SceneDataset, open_dataset
+from emorl.data import open_dataset
+from emorl.data.base import SceneDataset
 from emorl.evaluation.sweeps import sweep
 from emorl.experiments.base import Experiment, Job, row_of
 from emorl.experiments.results import Row
 from emorl.experiments.scales import of_presets, systems
+from emorl.experiments.tables import mean_by_value
+from emorl.plots.files import save_chart
 from emorl.plots.lines import score_chart
-from emorl.plots.style import save_chart
 from emorl.runs.run import Run
 
 TEST_STEPS = range(7)  # I at test time
@@ -57,22 +59,8 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
     curves: dict[str, list[dict[str, float]]] = {}
     for row in rows:
         curves.setdefault(row.label.rsplit(",", 1)[0], []).append({"value": row.values["I"], **row.values})
-    means = {label: mean_by_value(points) for label, points in curves.items()}
+    means = {label: mean_by_value(points, SCORES) for label, points in curves.items()}
     save_chart(score_chart(means, label="I at test time", names=SCORES), path)
-
-
-def mean_by_value(points: Sequence[dict[str, float]]) -> list[dict[str, float]]:
-    """Means over seeds, and half the distance between the extremes as error."""
-    rows = []
-    for value in sorted({point["value"] for point in points}):
-        mine = [point for point in points if point["value"] == value]
-        row: dict[str, float] = {"value": value}
-        for name in (name for name in SCORES if all(name in point for point in mine)):
-            numbers = [point[name] for point in mine]
-            row[name] = sum(numbers) / len(numbers)
-            row[f"{name}_error"] = (max(numbers) - min(numbers)) / 2
-        rows.append(row)
-    return rows
 
 
 EXPERIMENT = Experiment(

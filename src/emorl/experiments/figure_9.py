@@ -11,8 +11,8 @@ from emorl.evaluation.metrics import Metric
 from emorl.experiments.base import Experiment, Job, row_of
 from emorl.experiments.results import Row
 from emorl.experiments.scales import of_presets, systems
-from emorl.plots.panels import save_picture
-from emorl.plots.traversals import traversal_grid, traverse
+from emorl.plots.files import save_picture
+from emorl.plots.traversals import traversal_panels, traverse
 from emorl.runs.run import Run
 
 
@@ -34,7 +34,7 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
     active = rows[0].values["activeness"]
     order = sorted(range(len(active)), key=lambda d: -active[d])
     found = decompose_scene(model, scenes, 0)
-    save_picture(traversal_grid(traverse(model, found, latent_ranges(model, scenes), order[:8])), path)
+    save_picture(traversal_panels(traverse(model, found, latent_ranges(model, scenes), order[:8])), path)
 
 
 EXPERIMENT = Experiment(

@@ -21,8 +21,8 @@ from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Result, Row
 from emorl.experiments.tables import table
 from emorl.panels import Panels, segmentation_pixels
-from emorl.plots.panels import save_picture
-from emorl.plots.pictures import scene_row
+from emorl.plots.files import save_picture
+from emorl.plots.scenes import scene_row
 from emorl.types import Scene
 
 SCENE = 0  # of the test scenes of Tetrominoes
@@ -108,7 +108,7 @@ def illustrate(result: Result, pictures: Path) -> None:
         for predicted in drawn.values()
     ]
     labels = [f"{what}: ARI {found[what]['ari']:.2f}, mIoU {found[what]['miou']:.2f}" for what in drawn]
-    save_picture(Panels(rows, labels, ("image", "truth", "answer")).drawn(), pictures / "glossary.png")
+    save_picture(Panels(rows, labels, ("image", "truth", "answer")), pictures / "glossary.png")
 
 
 EXPERIMENT = Experiment(

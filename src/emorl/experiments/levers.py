@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from emorl.evaluation.metrics import METRICS
-from emorl.experiments.base import Experiment, Job, logged, scored
+from emorl.experiments.base import Experiment, Job, scored
 from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import Changes, of_variants, variants
 from emorl.experiments.tables import NOT_RUN, summary, table
@@ -37,7 +37,7 @@ def measure(job: Job) -> Iterator[Row]:
     """Yields validation scores of each run, its processor time, and I at the end of training."""
     for run in job.trained:
         row = scored(run, "validation", "ari", "mse", "kl")
-        more = {"cpu_minutes": run.cpu_minutes, "final_I": logged(run)[-1]["num_steps"]}
+        more = {"cpu_minutes": run.cpu_minutes, "final_I": run.metrics[-1]["num_steps"]}
         yield replace(row, values={**row.values, **more})
 
 

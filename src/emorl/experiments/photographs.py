@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,8 +22,8 @@ from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import changed
 from emorl.experiments.tables import count, provenance, table
 from emorl.files import make_directory
-from emorl.plots.panels import save_picture
-from emorl.plots.pictures import scenes_apart
+from emorl.plots.files import save_picture
+from emorl.plots.scenes import scene_panels
 from emorl.runs.config import RunConfig
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run
@@ -96,8 +95,7 @@ def measure(job: Job) -> Iterator[Row]:
         run = Run.open(directory, label=label)
         scenes = run.scenes("test")
         yield row_of(run, means(evaluate(run.model, scenes), *SCORES), scenes="held-out windows")
-        draw = partial(scenes_apart, run.model, scenes, indices=range(8), sample=True)
-        save_picture(draw(), job.folder / f"photographs-{name}.png")
+        save_picture(scene_panels(run.model, scenes, sample=True), job.folder / f"photographs-{name}.png")
 
 
 def sections(result: Result) -> dict[str, str]:

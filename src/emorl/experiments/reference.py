@@ -86,6 +86,7 @@ class Reference(EfficientMORL):
         return Outcome(loss, {"nll": nll.detach()}, tuple(steps))
 
     def encode(self, x: Tensor) -> Tensor:
+        """Returns tokens (B, N, C) of images (B, 3, H, W)."""
         e = self.encoder
         features = e.convolutions(2 * x - 1).permute(0, 2, 3, 1).contiguous()
         features = features + positions(e.position, len(x), *features.shape[1:3])
@@ -93,6 +94,7 @@ class Reference(EfficientMORL):
         return tokens
 
     def bottom_up_layer(self, keys: Tensor, values: Tensor, z: Tensor, lam: Tensor) -> Tensor:
+        """Returns λ^l, (B, K, 2D), of the layer after z^{l-1} and λ^{l-1}."""
         l, a = self.layer, self.layer.attention
         q = a.q(a.norm_z(z)) * z.shape[-1] ** -0.5
         attention = torch.einsum("bid,bjd->bij", q, keys).softmax(dim=1) + a.epsilon
@@ -118,6 +120,7 @@ class Reference(EfficientMORL):
         return (1 - u) * torch.tanh(candidate + r * remembered) + u * h
 
     def priors(self, z: list[Tensor], like: Tensor) -> tuple[list[Normal], Normal]:
+        """Returns the prior of each layer, whose draws `z` are, and the one that refinement is held to."""
         standard = Normal(torch.zeros_like(like), torch.ones_like(like))
         if not z:
             return [], standard
@@ -128,10 +131,12 @@ class Reference(EfficientMORL):
         return chain, chain[0] if self.config.objective.prior == "reversed++" else standard
 
     def conditional(self, z: Tensor) -> Normal:
+        """Returns the prior of a layer given a draw `z` of its neighbour."""
         hidden = self.prior.hidden(z)
         return normal(torch.cat([self.prior.mu(hidden), self.prior.s(hidden)], dim=-1))
 
     def update(self, lam: Tensor, gradient: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns what a refinement adds to λ, (B, K, 2D), and the new state of its GRU."""
         f, D = self.refine, h.shape[-1]
         mu, s = (F.layer_norm(half.contiguous(), (D,)).detach() for half in gradient.chunk(2, dim=-1))
         encoded = f.encode(torch.cat([lam, mu, s], dim=-1))
@@ -139,6 +144,7 @@ class Reference(EfficientMORL):
         return torch.cat([f.mu(h), f.s(h)], dim=-1), h
 
     def render(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns log masks (B, K, 1, H, W) and components (B, K, 3, H, W) of slots (B, K, D)."""
         d, n = self.decoder, z.shape[0] * z.shape[1]
         assert isinstance(d, SpatialBroadcastDecoder)
         assert isinstance(d.position, PositionProjection)
@@ -149,6 +155,7 @@ class Reference(EfficientMORL):
         return output[:, :, 3:].log_softmax(dim=1), output[:, :, :3].sigmoid()
 
     def negative_log_likelihood(self, x: Tensor, log_masks: Tensor, components: Tensor) -> Tensor:
+        """Returns the NLL of each image, (B,)."""
         log_var = 2 * x.new_tensor(float(self.sigma)).log()
         if self.config.objective.likelihood == "gaussian":
             error = (x - (components * log_masks.exp()).sum(dim=1)).square()

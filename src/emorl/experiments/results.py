@@ -15,7 +15,6 @@ from emorl.errors import UserError
 from emorl.files import check_output, make_directory, read_json, write_json
 from emorl.runs.config import RunConfig
 from emorl.runs.resume import FREE
-from emorl.runs.upgrade import upgrade
 
 BEFORE_PROVENANCE: Mapping[str, Any] = {"commit": None}  # the stamp of results that were recorded without one
 # Settings that came later, and what runs did before: these are still the same runs, in the same directories.
@@ -103,6 +102,7 @@ class Result:
         return row.stamp if row.stamp is not None else self.stamp
 
     def has_provenance(self, row: Row) -> bool:
+        """Whether it is known which commit has measured `row`."""
         return self.stamp_of(row).get("commit") is not None
 
 
@@ -139,15 +139,15 @@ def stale(result: Result, wanted: Mapping[str, RunConfig]) -> list[str]:
     """Labels of rows whose recorded settings are not those of the run `wanted` for them today."""
     found = []
     for row in result.rows:
-        today = wanted.get(run_of(row.label, wanted) or "")
+        today = wanted.get(run_label(row.label, wanted) or "")
         if row.config is not None and (
-            today is None or identity(RunConfig.from_dict(upgrade(row.config))) != identity(today)
+            today is None or identity(RunConfig.from_dict(row.config)) != identity(today)
         ):
             found.append(row.label)
     return list(dict.fromkeys(found))
 
 
-def run_of(label: str, labels: Iterable[str]) -> str | None:
+def run_label(label: str, labels: Iterable[str]) -> str | None:
     """The label of the run that a row belongs to: its own, or the longest that its own continues after a comma."""
     found = [one for one in labels if label == one or label.startswith(f"{one},")]
     return max(found, key=len, default=None)
@@ -155,11 +155,11 @@ def run_of(label: str, labels: Iterable[str]) -> str | None:
 
 def merged(rows: Sequence[Row], earlier: Result, labels: Sequence[str]) -> list[Row]:
     """`rows`, and what `earlier` has of other runs among `labels`, in their order. Kept rows keep their stamp."""
-    measured = {run_of(row.label, labels) for row in rows}
+    measured = {run_label(row.label, labels) for row in rows}
     kept = [
         replace(row, stamp=earlier.stamp_of(row))
         for row in earlier.rows
-        if run_of(row.label, labels) not in {None, *measured}
+        if run_label(row.label, labels) not in {None, *measured}
     ]
     order = {label: place for place, label in enumerate(labels)}
-    return sorted([*rows, *kept], key=lambda row: order.get(run_of(row.label, labels) or "", -1))
+    return sorted([*rows, *kept], key=lambda row: order.get(run_label(row.label, labels) or "", -1))

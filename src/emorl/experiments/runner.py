@@ -13,7 +13,7 @@ from emorl.experiments import EXPERIMENTS
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.drawn import take
 from emorl.experiments.queue import train_missing
-from emorl.experiments.results import Result, Row, check_result, merged, run_of, stale
+from emorl.experiments.results import Result, Row, check_result, merged, run_label, stale
 from emorl.experiments.scales import ScaleName, Wanted
 from emorl.runs.provenance import stamp
 from emorl.runs.run import Run
@@ -105,7 +105,7 @@ def state(name: str, result: Result | None) -> str:
         return "not run"
     wanted = {one.label: one.config for one in find(name).runs("cpu")}
     old = stale(result, wanted)
-    known = {run_of(row.label, wanted) for row in result.rows}
+    known = {run_label(row.label, wanted) for row in result.rows}
     missing = [label for label in wanted if label not in known]
     notes = [f"stale: {', '.join(old)}"] if old else []
     notes += [f"{len(missing)} of {len(wanted)} rows not run"] if missing else []

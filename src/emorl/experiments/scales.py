@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeVar
 from emorl.data import info_of
 from emorl.experiments.results import identity
 from emorl.models import kind_of
-from emorl.report.published import SYSTEMS
+from emorl.models.efficient_morl import EfficientMORLConfig
+from emorl.report.paper import SYSTEMS
 from emorl.runs.config import RunConfig
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run, released
@@ -39,6 +40,7 @@ class Wanted:
 
     @property
     def seed(self) -> int:
+        """The seed of the training."""
         return self.config.train.seed
 
     @property
@@ -119,6 +121,20 @@ def changed(config: Any, changes: Changes) -> Any:
         first, _, rest = name.partition(".")
         config = replace(config, **{first: changed(getattr(config, first), {rest: value}) if rest else value})
     return config
+
+
+def refinements(I: int) -> Changes:
+    """Returns the changes that make a training use I refinements throughout."""
+    return {"model.num_steps": I, "train.num_steps": Schedule.parse(I)}
+
+
+def resized(config: Any, size: int) -> Any:
+    """The same model for images of another size."""
+    if isinstance(config, EfficientMORLConfig):
+        # GECO's target was for the old size; out of reach or not, a pass costs the same.
+        geco = replace(config.objective.geco, allow_unreachable=True)
+        config = replace(config, objective=replace(config.objective, geco=geco))
+    return replace(config, image_size=size)
 
 
 def variants(rows: Mapping[str, Changes], scale: ScaleName, *, dataset: str = "tetrominoes") -> list[Wanted]:

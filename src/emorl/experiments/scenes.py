@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from emorl.data import DATASETS
-from emorl.data.stored import StoredScenes, store
+from emorl.data.stored import StoredScenes
+from emorl.data.storing import store
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Result, Row
-from emorl.experiments.tables import count, table
+from emorl.experiments.tables import Cells, columns, count
 
 CHUNKS = 4  # scenes to store, in multiples of a data set's `chunk`; that takes a few seconds
 
@@ -36,13 +37,18 @@ def measure(job: Job) -> Iterator[Row]:
 
 def sections(result: Result) -> dict[str, str]:
     """Returns the table for the page about data."""
-    head = ["data set", "scenes", "stored per second and core", "read per second and core"]
-    lines = []
-    for row in result.rows:
-        rate = row.values["stored_per_second"]
-        stored = f"{rate:.1f}" if rate < 100 else count(round(rate))
-        lines.append([row.label, count(row.values["scenes"]), stored, count(row.values["read_per_second"])])
-    return {"docs/data.md#scenes": table(head, lines)}
+    cells: Cells = {
+        "data set": lambda row: row.label,
+        "scenes": lambda row: count(row.values["scenes"]),
+        "stored per second and core": lambda row: rate_of(row.values["stored_per_second"]),
+        "read per second and core": lambda row: count(row.values["read_per_second"]),
+    }
+    return {"docs/data.md#scenes": columns(result.rows, cells)}
+
+
+def rate_of(rate: float) -> str:
+    """Scenes per second as text."""
+    return f"{rate:.1f}" if rate < 100 else count(round(rate))
 
 
 EXPERIMENT = Experiment("How fast scenes are made", measure, sections=sections)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from emorl.evaluation.evaluate import evaluate
 from emorl.evaluation.metrics import METRICS
-from emorl.experiments.base import Experiment, Job, logged, means, row_of, titled
+from emorl.experiments.base import Experiment, Job, means, row_of, titled
 from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import SCALES, ScaleName, Wanted, wanted
 from emorl.experiments.tables import count, mean_and_sd, table
+from emorl.plots.files import save_chart
 from emorl.plots.lines import score_chart
-from emorl.plots.style import save_chart
-from emorl.report.published import PUBLISHED_ABLATIONS, PUBLISHED_ARI
+from emorl.report.paper import PUBLISHED_ABLATIONS, PUBLISHED_ARI
 from emorl.runs.presets import PRESETS
 
 SEEDS = (0, 1, 2, 3, 4)
@@ -51,7 +51,7 @@ def measure(job: Job) -> Iterator[Row]:
             "ari_at_means": at_means.mean("ari"),
             "mse_at_means": at_means.mean("mse"),
             "images": refined.settings["images"],
-            "skipped": logged(run)[-1]["skipped"],
+            "skipped": run.metrics[-1]["skipped"],
             "wall_clock_minutes": round(run.metrics[-1]["seconds"] / 60, 1),
         }
         curve = run.curve("ari", "mse", "kl_hierarchical", "kl", "slots_used")

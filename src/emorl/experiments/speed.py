@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -17,9 +18,9 @@ from torch import nn
 
 from emorl.evaluation.cost import Cost, Pass, costs, peak_memory
 from emorl.experiments.base import Experiment, Job
-from emorl.experiments.figure_10 import resized
 from emorl.experiments.reference import Reference
 from emorl.experiments.results import Row
+from emorl.experiments.scales import resized
 from emorl.experiments.speed_limits import kernel_speeds, page_costs, time_shares
 from emorl.experiments.speed_page import (
     CLEVR,
@@ -34,10 +35,12 @@ from emorl.experiments.speed_page import (
 )
 from emorl.models import build
 from emorl.models.base import Model
+from emorl.models.efficient_morl import EfficientMORLConfig
 from emorl.runs.allocator import is_memory_kept, keep_freed_memory
 from emorl.runs.presets import PRESETS
 
 Groups = dict[str, dict[str, Pass]]
+Values = Callable[[], dict[str, Any]]  # measures the values of a row
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,12 @@ class Sizes:
     memory_batch: int
     repeats: int
     sizes: tuple[int, ...]  # of images, to see how cost grows
+
+    @property
+    def config(self) -> EfficientMORLConfig:
+        """Of EfficientMORL for CLEVR6, at the size of the images."""
+        found: EfficientMORLConfig = resized(PRESETS[f"efficient-morl/{self.clevr}"].model, self.size)
+        return found
 
 
 FULL = Sizes("clevr6-paper", "tetrominoes-paper", 96, 2, 32, 4, 5, (48, 64, 96, 128))
@@ -72,8 +81,7 @@ def can_compile() -> bool:
 
 def comparisons(s: Sizes) -> Groups:
     """Passes of ours and of reference mode, and of other systems at test time, group by group."""
-    config = resized(PRESETS[f"efficient-morl/{s.clevr}"].model, s.size)
-    ours, reference = partial(build, config), partial(Reference, config)
+    ours, reference = partial(build, s.config), partial(Reference, s.config)
     shapes = PRESETS[f"efficient-morl/{s.tetrominoes}"].model
     others = {kind: partial(build, PRESETS[f"{kind}/{s.clevr}"].model) for kind in ("iodine", "genesis")}
     train = partial(Pass, batch_size=s.batch, training=True, num_steps=3)
@@ -94,9 +102,8 @@ def comparisons(s: Sizes) -> Groups:
 
 def growth(s: Sizes) -> Groups:
     """Training passes of ours over image sizes, slots and refinement steps."""
-    config = resized(PRESETS[f"efficient-morl/{s.clevr}"].model, s.size)
-    ours, train = partial(build, config), partial(Pass, batch_size=s.batch, training=True)
-    growing = {size: partial(build, resized(config, size)) for size in s.sizes}
+    ours, train = partial(build, s.config), partial(Pass, batch_size=s.batch, training=True)
+    growing = {size: partial(build, resized(s.config, size)) for size in s.sizes}
     return {
         "growth with pixels": {str(n**2): train(make, num_steps=1) for n, make in growing.items()},
         "growth with K": {str(K): train(ours, num_slots=K, num_steps=1) for K in (3, 5, 7, 11)},
@@ -104,20 +111,31 @@ def growth(s: Sizes) -> Groups:
     }
 
 
-def memories(s: Sizes) -> dict[str, Pass]:
-    """Training passes whose memory is compared."""
-    config = resized(PRESETS[f"efficient-morl/{s.clevr}"].model, s.size)
-    makers: dict[str, Callable[[], Model]] = {
-        "ours": partial(build, config),
-        "reference": partial(Reference, config),
-    }
-    found = {
-        f"ours, I={I}": Pass(makers["ours"], s.memory_batch, training=True, num_steps=I) for I in (0, 1, 3, 5)
-    }
-    found["reference, I=3"] = Pass(makers["reference"], s.memory_batch, training=True, num_steps=3)
-    for who in makers:  # a second batch size, for the slope
+def memories(s: Sizes) -> Iterator[tuple[str, Values]]:
+    """Training passes whose memory is compared: labels of rows, and what measures their values."""
+    train = partial(Pass, batch_size=s.memory_batch, training=True)
+    found = {f"ours, I={I}": train(partial(build, s.config), num_steps=I) for I in (0, 1, 3, 5)}
+    found["reference, I=3"] = train(partial(Reference, s.config), num_steps=3)
+    for who in ("ours", "reference"):  # a second batch size, for the slope
         found[f"{who}, I=3, half the batch"] = replace(found[f"{who}, I=3"], batch_size=s.memory_batch // 2)
-    return found
+    for who, one in found.items():
+        yield f"{MEMORY}: {who}", partial(memory_of, one)
+
+
+def memory_of(one: Pass) -> dict[str, Any]:
+    """Returns the memory of a pass, and its batch size."""
+    return {"bytes": peak_memory([one])[0], "batch": one.batch_size}
+
+
+def limits(s: Sizes) -> Iterator[tuple[str, Values]]:
+    """What limits speed: labels of rows, and what measures their values."""
+    one = Pass(partial(build, s.config), s.batch, training=True, num_steps=3)
+    model = one.make()
+    wide = [part for part in model.decoder.modules() if isinstance(part, nn.Conv2d)][1]
+    pictures = {"count": s.batch * s.config.num_slots, "size": s.size}
+    yield KERNELS, lambda: {**kernel_speeds(wide, repeats=s.repeats, **pictures)}
+    yield SHARES, lambda: {**time_shares(one, model)}
+    yield PAGES, lambda: {str(n): cost for n, cost in enumerate(page_costs(s.repeats), start=1)}
 
 
 def measure(job: Job) -> Iterator[Row]:
@@ -136,37 +154,15 @@ def measure(job: Job) -> Iterator[Row]:
     for name, group in (comparisons(sizes) | growth(sizes)).items():
         yield from timed(job, done, name, group, sizes.repeats)
     if can_compile():
-        config = resized(PRESETS[f"efficient-morl/{sizes.clevr}"].model, sizes.size)
-        group = {"ours": Pass(partial(compiled, config), sizes.batch, training=True, num_steps=3)}
+        group = {"ours": Pass(partial(compiled, sizes.config), sizes.batch, training=True, num_steps=3)}
         yield from timed(job, done, f"{CLEVR}, compiled", group, sizes.repeats)
     else:
         job.say("There is no C++ compiler here: what is compiled is not measured.")
-    for label, values in limits(job, sizes):
+    for label, values in chain(limits(sizes), memories(sizes)):
         if label not in done:
+            job.say(f"measuring {label} ...")
             done[label] = Row(label, values())
         yield done[label]
-    for who, one in memories(sizes).items():
-        label = f"{MEMORY}: {who}"
-        if label not in done:
-            job.say(f"memory of {who} ...")
-            done[label] = Row(label, {"bytes": peak_memory([one])[0], "batch": one.batch_size})
-        yield done[label]
-
-
-def limits(job: Job, s: Sizes) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
-    """What limits speed: labels of rows, and what measures their values."""
-    config = resized(PRESETS[f"efficient-morl/{s.clevr}"].model, s.size)
-    model = build(config)
-    wide = [part for part in model.decoder.modules() if isinstance(part, nn.Conv2d)][1]
-
-    def kernels() -> dict[str, Any]:
-        job.say("measuring what limits it ...")
-        return {**kernel_speeds(wide, count=s.batch * config.num_slots, size=s.size, repeats=s.repeats)}
-
-    one = Pass(partial(build, config), s.batch, training=True, num_steps=3)
-    yield KERNELS, kernels
-    yield SHARES, lambda: {**time_shares(one, model)}
-    yield PAGES, lambda: {str(n): cost for n, cost in enumerate(page_costs(s.repeats), start=1)}
 
 
 def timed(job: Job, done: dict[str, Row], name: str, group: dict[str, Pass], repeats: int) -> Iterator[Row]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from emorl.experiments.results import Result
-from emorl.experiments.tables import provenance, table
+from emorl.experiments.tables import columns, provenance, table
 
 # Labels of rows are "group: member".
 CLEVR, SHAPES, TEST = "training, CLEVR6, I=3", "training, Tetrominoes, I=3", "test, CLEVR6"
@@ -18,8 +19,6 @@ SHARES = "shares of a training step, CLEVR6, I=3"
 PAGES = "microseconds of the system per page of new memory"
 GIVEN_MEMORY = 12 * 2**30  # bytes: that of the paper's GPU
 PLACES = ("docs/efficiency.md#speed", "docs/efficiency.md#short")
-# What pages say of results of earlier versions, which did not tell the two ways of memory apart.
-AGAIN = "To be measured again, with and without freed memory kept: `emorl reproduce speed`."
 Numbers = Mapping[str, float]
 
 
@@ -34,11 +33,8 @@ class Target:
 
     @property
     def is_met(self) -> bool:
+        """Whether the measured ratio is on the right side of the bound."""
         return self.measured <= self.bound if self.at_most else self.measured >= self.bound
-
-    @property
-    def rule(self) -> str:
-        return f"at {'most' if self.at_most else 'least'} {self.bound:g}"
 
 
 @dataclass(frozen=True)
@@ -131,16 +127,22 @@ def largest_batch(memory: Numbers, who: str, batch: int) -> float:
 
 def sections(result: Result) -> dict[str, str]:
     """All of it for the page about efficiency, whose beginning has the ratios to reference mode."""
-    if f"{CLEVR}, {DEFAULTS}" not in grouped(result, "ms"):
-        return dict.fromkeys(PLACES, AGAIN)
-    found = targets(result)
-    lines = [[one.what, f"{one.measured:.2f}", one.rule, "yes" if one.is_met else "no"] for one in found]
-    passes = [
-        [row.label, f"{v['ms']:.1f} ({v['ms_low']:.1f} to {v['ms_high']:.1f})", f"{v.get('system_ms', 0):.1f}",
-         f"{v['gflop']:.1f}", f"{v['gflop'] / v['ms'] * 1000:.0f}"]
-        for row in result.rows
-        if "ms" in (v := row.values)
-    ]  # fmt: skip
+    ratio_cells: dict[str, Callable[[Target], str]] = {
+        "what": lambda one: one.what,
+        "measured": lambda one: f"{one.measured:.2f}",
+        "target": lambda one: f"at {'most' if one.at_most else 'least'} {one.bound:g}",
+        "met": lambda one: "yes" if one.is_met else "no",
+    }
+    pass_cells: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "pass": lambda v: v["label"],
+        "CPU ms per image (middle half)": lambda v: (
+            f"{v['ms']:.1f} ({v['ms_low']:.1f} to {v['ms_high']:.1f})"
+        ),
+        "of it in the system": lambda v: f"{v.get('system_ms', 0):.1f}",
+        "GFLOP per image": lambda v: f"{v['gflop']:.1f}",
+        "GFLOP/s": lambda v: f"{v['gflop'] / v['ms'] * 1000:.0f}",
+    }
+    timed = [{"label": row.label, **row.values} for row in result.rows if "ms" in row.values]
     memory = grouped(result, "bytes")[MEMORY]
     growth = [
         slope(f"time with {name}", line(grouped(result, "ms")[f"growth with {name}"]), factor, unit)
@@ -151,11 +153,8 @@ def sections(result: Result) -> dict[str, str]:
     growth.append(slope("memory with I", flat, 1, "MiB per step"))
     parts = [
         f"`emorl reproduce speed`. {provenance(result)}{circumstances(result)}",
-        table(["what", "measured", "target", "met"], lines),
-        table(
-            ["pass", "CPU ms per image (middle half)", "of it in the system", "GFLOP per image", "GFLOP/s"],
-            passes,
-        ),
+        columns(targets(result), ratio_cells),
+        columns(timed, pass_cells),
         table(
             ["training step, CLEVR6", "MiB per batch"],
             [[who, f"{b / 2**20:.0f}"] for who, b in memory.items()],
@@ -163,7 +162,10 @@ def sections(result: Result) -> dict[str, str]:
         table(["training step of ours grows", "per unit", "off a straight line by at most"], growth),
         table(["what limits it", ""], limits(result)),
     ]
-    short = [[one.what, times(one.kept), times(one.defaults)] for one in ratios(result)]
+    short = [
+        [one.what, *(f"{times:.1f} times as fast" for times in (one.kept, one.defaults))]
+        for one in ratios(result)
+    ]
     share = memory["ours, I=3"] / memory["reference, I=3"]
     short.append(["training memory, CLEVR6, I=3", f"{share:.2g} of it", ""])
     head = ["EfficientMORL against reference mode, same results", "freed memory kept", "glibc's defaults"]
@@ -189,11 +191,6 @@ def circumstances(result: Result) -> str:
         return ""
     tuned = ", ".join(f"{name} {value}" for name, value in dict(stamp.get("allocator") or {}).items())
     return f" Load {stamp['load']:g}, {stamp.get('threads')} thread, allocator: {tuned or 'as it comes'}."
-
-
-def times(ratio: float) -> str:
-    """A ratio of times as words."""
-    return f"{ratio:.1f} times as fast"
 
 
 def slope(what: str, fit: Numbers, factor: float, unit: str) -> list[str]:

@@ -9,7 +9,7 @@ from emorl.evaluation.metrics import METRICS
 from emorl.experiments.base import Experiment, Job, means, row_of, titled
 from emorl.experiments.results import Row
 from emorl.experiments.scales import DATASETS, beside_ours, of_presets, paper_steps, systems
-from emorl.report.published import PUBLISHED_ARI
+from emorl.report.paper import PUBLISHED_ARI
 
 SCORES = ("ari", "ari_with_background", "miou", "mse", "kl")
 

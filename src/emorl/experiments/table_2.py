@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from emorl.experiments.base import Experiment, scoring
 from emorl.experiments.scales import SCALES, Changes, ScaleName, Wanted, of_variants, variants
 from emorl.geco import GecoConfig
-from emorl.report.published import PUBLISHED_ABLATIONS
+from emorl.report.paper import PUBLISHED_ABLATIONS
 from emorl.schedules import Schedule
 
 FULL = "full: GECO"

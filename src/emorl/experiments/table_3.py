@@ -10,7 +10,7 @@ from emorl.evaluation.metrics import METRICS
 from emorl.experiments.base import Experiment, Job, row_of
 from emorl.experiments.results import Row
 from emorl.experiments.scales import beside_ours, of_presets, paper_steps, systems
-from emorl.report.published import PUBLISHED_DCI
+from emorl.report.paper import PUBLISHED_DCI
 
 SCORES = ("disentanglement", "completeness", "informativeness_published", "accuracy", "r2")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,13 @@ from emorl.evaluation.segmentation import adjusted_rand_index
 from emorl.experiments.base import Experiment, Job
 from emorl.experiments.results import Result, Row
 from emorl.experiments.scales import LONG
-from emorl.experiments.tables import count, provenance, table
+from emorl.experiments.tables import columns, count, provenance, table
 from emorl.files import write_bytes
+from emorl.panels import Panels, Pixels, owner_pixels, to_pixels
+from emorl.plots.files import as_gif, save_chart, save_picture
 from emorl.plots.lines import score_chart
-from emorl.plots.panels import Panels, Pixels, as_gif, save_picture
-from emorl.plots.pictures import owner_pixels, scenes_apart, to_pixels
-from emorl.plots.style import save_chart
-from emorl.report.published import PUBLISHED_ARI
+from emorl.plots.scenes import scene_panels
+from emorl.report.paper import PUBLISHED_ARI, Published
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run, load, released
 
@@ -32,6 +32,7 @@ OWN_PICTURES = "efficient-morl/folder"  # the preset that people train on their 
 FOR_PICTURES = "efficient-morl/clevr6"  # the weights of the tutorial on pictures of one's own
 SAME_RECIPE = "efficient-morl/multi-dsprites"  # on images of the same size, in batches of the same size
 BATCH, REPEATS = 16, 5
+Column = Callable[[Run], str]  # a run -> the text of its cell in a table
 SHOWN = ("ari", "ari_with_background", "miou", "mse", "slots_used", "kl")
 WAYS = {
     "as in the paper: one sample": "scores",
@@ -44,6 +45,7 @@ HOME = (
     "efficient-morl/clevr6-long",
 )  # from top to bottom
 CHOSEN_FROM = 3  # the first held-out scenes: the one with the median ARI is shown
+SIDE = 192  # of the panels of the scene that is put together, in pixels
 HOLD = 8  # frames that a slot stays the last one; the finished picture stays three times as long
 
 
@@ -61,63 +63,58 @@ def sections(result: Result) -> dict[str, str]:
     """One table of all weights, the card of each, and how long a training on pictures of one's own takes."""
     seconds = {row.label: row.values["seconds"] for row in result.rows}
     runs = [Run.open(name) for name in released()]
-    head = [
-        "weights",
-        "ARI",
-        "ARI with background",
-        "Mean IoU",
-        "MSE (× 10⁻⁴)",
-        "ARI, best of 4",
-        "ms per image",
-        "CPU minutes to train",
-    ]
-    shown = [(name, "scores") for name in ("ari", "ari_with_background", "miou", "mse")]
-    shown.append(("ari", "scores_of_four_tries"))
-    rows = [
-        [f"[`{run.name}`](#{anchor(run.name)})", *(METRICS[name].text(scores(run, way)[name]) for name, way in shown),
-         f"{1000 * seconds[run.name]:.0f}" if run.name in seconds else "", f"{run.card['cpu_minutes']:.0f}"]
-        for run in runs
-    ]  # fmt: skip
+    milliseconds = {
+        "ms per image": lambda run: f"{1000 * seconds[run.name]:.0f}" if run.name in seconds else "",
+    }
+    beside_paper: dict[str, Column] = {
+        "weights": lambda run: f"`{run.name}`",
+        "ARI": score("ari"),
+        "ARI, best of 4 tries": score("ari", "scores_of_four_tries"),
+        "ARI with background": score("ari_with_background"),
+        "mean IoU": score("miou"),
+        "steps": lambda run: count(run.steps_in_all),
+        "CPU minutes": minutes,
+        **milliseconds,
+        "paper: ARI": lambda run: METRICS["ari"].text(*found[:2]) if (found := published(run)) else "",
+        "paper: steps": lambda run: (
+            count(PRESETS[f"{task(run)}-paper"].train.steps) if published(run) else ""
+        ),
+    }
+    all_weights: dict[str, Column] = {
+        "weights": lambda run: f"[`{run.name}`](#{anchor(run.name)})",
+        **{METRICS[name].heading: score(name) for name in ("ari", "ari_with_background", "miou", "mse")},
+        "ARI, best of 4": score("ari", "scores_of_four_tries"),
+        **milliseconds,
+        "CPU minutes to train": minutes,
+    }
     measured = f"`emorl reproduce zoo`, one core, images in batches of {BATCH}. {provenance(result)}"
     return {
-        "README.md#weights": in_short(runs, seconds),
-        "docs/zoo.md#weights": f"{table(head, rows)}\n\n{measured}",
+        "README.md#weights": columns(runs, beside_paper),
+        "docs/zoo.md#weights": f"{columns(runs, all_weights)}\n\n{measured}",
         "docs/zoo.md#cards": "\n\n".join(card(run) for run in runs),
         "docs/tutorials/own-pictures.md#times": times(seconds),
     }
 
 
-def in_short(runs: list[Run], seconds: Mapping[str, float]) -> str:
-    """The weights beside what the paper reports, for the README."""
-    head = [
-        "weights",
-        "ARI",
-        "best of 4 tries",
-        "mean IoU",
-        "steps",
-        "CPU minutes",
-        "ms per image",
-        "paper: ARI",
-        "paper: steps",
-    ]
-    rows = []
-    for run in runs:
-        system, _, dataset = run.name.removesuffix(LONG).partition("/")
-        found, paper = scores(run, "scores"), PUBLISHED_ARI.get((system, dataset))
-        rows.append(
-            [
-                f"`{run.name}`",
-                METRICS["ari"].text(found["ari"]),
-                METRICS["ari"].text(scores(run, "scores_of_four_tries")["ari"]),
-                METRICS["miou"].text(found["miou"]),
-                count(run.steps_in_all),
-                f"{run.card['cpu_minutes']:.0f}",
-                f"{1000 * seconds[run.name]:.0f}" if run.name in seconds else "",
-                METRICS["ari"].text(paper.mean, paper.sd) if paper else "",
-                count(PRESETS[f"{system}/{dataset}-paper"].train.steps) if paper else "",
-            ]
-        )
-    return table(head, rows)
+def score(name: str, way: str = "scores") -> Column:
+    """A column with one score of the cards."""
+    return lambda run: METRICS[name].text(scores(run, way)[name])
+
+
+def minutes(run: Run) -> str:
+    """A cell: the processor time of the training."""
+    return f"{run.card['cpu_minutes']:.0f}"
+
+
+def task(run: Run) -> str:
+    """The system and the data set of released weights, as "system/data set"."""
+    return run.name.removesuffix(LONG)
+
+
+def published(run: Run) -> Published | None:
+    """What the paper reports of that system on that data set."""
+    system, _, dataset = task(run).partition("/")
+    return PUBLISHED_ARI.get((system, dataset))
 
 
 def times(seconds: Mapping[str, float]) -> str:
@@ -185,7 +182,7 @@ def illustrate(result: Result, pictures: Path) -> None:
         run = Run.open(name)
         scenes = run.scenes("test")
         save_picture(
-            scenes_apart(run.model, scenes, indices=range(4), sample=True), pictures / picture_of(name)
+            scene_panels(run.model, scenes, indices=range(4), sample=True), pictures / picture_of(name)
         )
     write_bytes(pictures / "home.gif", as_gif(put_together()))
     shown = ("ari", "miou", "mse")
@@ -209,7 +206,7 @@ def put_together() -> list[Image.Image]:
     return [still for still in stills for _ in range(HOLD)] + [stills[-1]] * (2 * HOLD)
 
 
-def states_of(run: Run, side: int = 192) -> tuple[list[Pixels], list[Pixels]]:
+def states_of(run: Run) -> tuple[list[Pixels], list[Pixels]]:
     """A typical scene and its objects; and what its slots paint together, one more each time, the largest first."""
     scenes = run.scenes("test")
     tried = {scene: decompose_scene(run.model, scenes, scene, tries=4) for scene in range(CHOSEN_FROM)}
@@ -222,12 +219,12 @@ def states_of(run: Run, side: int = 192) -> tuple[list[Pixels], list[Pixels]]:
     order = parts.masks[0].sum(dim=(1, 2, 3)).argsort(descending=True)
     painted = (parts.masks * parts.components)[0, order].cumsum(dim=0)  # (K, 3, H, W)
     fixed = to_pixels(scenes[scene].image), owner_pixels(parts.masks[0])
-    return [enlarged(one, side) for one in fixed], [enlarged(to_pixels(one), side) for one in painted]
+    return [enlarged(one) for one in fixed], [enlarged(to_pixels(one)) for one in painted]
 
 
-def enlarged(pixels: Pixels, side: int) -> Pixels:
-    """A square picture with sides of `side` pixels, its own pixels still to be seen."""
-    return np.asarray(Image.fromarray(pixels).resize((side, side), Image.Resampling.NEAREST))
+def enlarged(pixels: Pixels) -> Pixels:
+    """A square picture with sides of SIDE pixels, its own pixels still to be seen."""
+    return np.asarray(Image.fromarray(pixels).resize((SIDE, SIDE), Image.Resampling.NEAREST))
 
 
 EXPERIMENT = Experiment(

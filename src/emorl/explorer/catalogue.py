@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from emorl.data import DATASETS, DataConfig, SceneDataset, info_of, open_dataset
-from emorl.data.base import Array
+from emorl.data import DATASETS, DataConfig, info_of, open_dataset
+from emorl.data.base import Array, SceneDataset
 from emorl.data.fit import fitted
 from emorl.errors import UserError, nearest
 from emorl.explorer.meaning import Study, study

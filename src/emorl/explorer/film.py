@@ -23,7 +23,7 @@ from PIL import Image
 from emorl.errors import UserError
 from emorl.experiments.drawn import marked, source_of_weights
 from emorl.files import MARK, check_output, write_bytes
-from emorl.plots.panels import in_a_row
+from emorl.plots.files import in_a_row
 
 WINDOW = {"width": 1180, "height": 740}
 MARGIN = 12  # around the part of the page that is filmed

@@ -18,7 +18,8 @@ from emorl.explorer.messages import Request, as_bytes, write_reply
 from emorl.explorer.moves import Move
 from emorl.explorer.uploads import read_upload
 from emorl.explorer.views import animation_reply, board_reply, donor_reply, sliders_reply, trace_reply
-from emorl.plots.panels import palette
+from emorl.panels import palette
+from emorl.probability import scene_seeds
 
 LARGEST_KEPT = 1024  # pixels along a side of an uploaded picture: no model looks at more
 
@@ -102,7 +103,7 @@ class Session:
         else:
             scenes = entry.scenes(request["data"])
             index, count = request["index"] % len(scenes), len(scenes)
-            image, seed = entry.picture(request["data"], index), request["seed"] * 1_000_003 + index
+            image, (seed,) = entry.picture(request["data"], index), scene_seeds(request["seed"], [index])
         options = {"num_slots": request["slots"], "num_steps": request["steps"]}
         if model.step_range is None:
             options["num_steps"] = None

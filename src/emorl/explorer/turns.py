@@ -98,7 +98,8 @@ def metric_of(slots: Tensor) -> Tensor:
     shrunk = (1 - SHRINKAGE) * covariance + SHRINKAGE * variances.diag()
     # A number that is the same in all slots has no variance: a little keeps the inverse finite.
     shrunk = shrunk + 1e-3 * variances.mean().clamp_min(1e-6) * torch.eye(len(variances))
-    return variances.mean().clamp_min(1e-6) * torch.linalg.inv(shrunk)
+    inverse: Tensor = torch.linalg.inv(shrunk)
+    return variances.mean().clamp_min(1e-6) * inverse
 
 
 def seen(painted: Tensor, behind: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from emorl.explorer.board import Board
 from emorl.explorer.meaning import Study, most_active, traversal, varied
 from emorl.explorer.messages import as_bytes, write_reply
 from emorl.objects import LEAST_SHARE
-from emorl.plots.panels import as_gif
+from emorl.plots.files import as_gif
 from emorl.types import Decomposition
 
 SLIDERS = 8  # dimensions of a slot that get one

@@ -77,6 +77,11 @@ class Model(nn.Module, ABC):
         return int(self.config.slot_size)
 
     @property
+    def device(self) -> torch.device:
+        """Where its parameters are, and where it takes images."""
+        return next(self.parameters()).device
+
+    @property
     def title(self) -> str:
         """The system's name in tables and messages."""
         return type(self).__name__

@@ -14,6 +14,7 @@ from emorl.plots.style import COLORS, DASHES, INK, Chart, blank, literal, log_lo
 Points = Sequence[tuple[float, float]]  # (x, y)
 Row = Mapping[str, Any]  # scores by name; "<name>_error" is the standard error, where there is one
 Entry = tuple[str, str, Any]  # of a legend: label, colour, dash
+SMOOTH = 25  # points
 SMALL = (3.4, 2.5)  # inches: a chart of one panel for a page that lays charts out
 
 
@@ -172,10 +173,10 @@ def score_chart(curves: Mapping[str, Sequence[Row]], *, label: str, **options: A
 # Curves of several seeds: their mean as a line, from the least to the greatest as a band.
 
 
-def smoothed(points: Points, *, width: int = 25) -> Points:
-    """A running mean over `width` points: single training batches are noisy."""
+def smoothed(points: Points) -> Points:
+    """A running mean over SMOOTH points, or a quarter of them: single training batches are noisy."""
     steps, values = (np.array(column) for column in zip(*points, strict=True))
-    width = max(1, min(width, len(values) // 4))
+    width = max(1, min(SMOOTH, len(values) // 4))
     weights = np.ones(width) / width
     counts = np.convolve(np.ones(len(values)), weights, mode="same")
     means = np.convolve(values, weights, mode="same") / counts
@@ -190,14 +191,14 @@ def over_seeds(seeds: Sequence[Points], label: str, color: str) -> Line:
     return Line([step for step, _ in seeds[0][:count]], mean, label, color, low=low, high=high)
 
 
-def seed_chart(panels: Mapping[str, Mapping[str, Sequence[Points]]], *, label: str = "step") -> Chart:
-    """`panels`: title -> label of a line -> the curves of its seeds."""
+def seed_chart(panels: Mapping[str, Mapping[str, Sequence[Points]]]) -> Chart:
+    """Curves against the step; `panels`: title -> label of a line -> the curves of its seeds."""
     drawn = []
     for title, curves in panels.items():
         lines = [
             over_seeds(seeds, name, COLORS[n % len(COLORS)]) for n, (name, seeds) in enumerate(curves.items())
         ]
-        drawn.append(Panel(title, lines, label, legend=legend_of([Panel(title, lines)])))
+        drawn.append(Panel(title, lines, "step", legend=legend_of([Panel(title, lines)])))
     return line_chart(drawn, size=(4.2, 3.2), legend=())
 
 

@@ -7,25 +7,26 @@ from typing import Any
 
 from emorl.plots.style import COLORS, Chart, blank, styled
 
+COLUMNS = 8  # of the map of dimensions
 SHOWN = 0.02  # share of a factor's importance above which a dimension is worth a row
 
 
 @styled
-def activeness_map(values: Sequence[float], active: Sequence[int], *, columns: int = 8) -> Chart:
+def activeness_map(values: Sequence[float], active: Sequence[int]) -> Chart:
     """One cell for each dimension of a slot, brighter the more the image follows it; active ones are framed."""
     from matplotlib.patches import Rectangle
 
-    count = -(-len(values) // columns)
-    figure = blank(0.62 * columns, 0.5 * count)
+    count = -(-len(values) // COLUMNS)
+    figure = blank(0.62 * COLUMNS, 0.5 * count)
     axes = figure.subplots()
     largest = max(*values, 1e-12)
     for d, value in enumerate(values):
-        x, y = d % columns, d // columns
+        x, y = d % COLUMNS, d // COLUMNS
         cell(axes, x + 0.5, y + 0.5, value / largest, text=f"z{d}")
         if d in active:
             frame = Rectangle((x + 0.04, y + 0.05), 0.92, 0.9, fill=False, edgecolor=COLORS[1], lw=2)
             axes.add_patch(frame)
-    axes.set_xlim(0, columns)
+    axes.set_xlim(0, COLUMNS)
     axes.set_ylim(count, 0)
     axes.set_axis_off()
     return figure

@@ -1,4 +1,4 @@
-"""Colours, fonts and files of charts. matplotlib is imported only when something is drawn, and only in plots/."""
+"""Colours and fonts of charts. matplotlib is imported only when something is drawn, and only in plots/."""
 
 from __future__ import annotations
 
@@ -9,15 +9,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from pathlib import Path
 from typing import Any, ParamSpec
-
-from emorl.errors import UserError
-from emorl.files import MARK, cause, check_output, make_directory, write_bytes
 
 P = ParamSpec("P")
 Chart = Any  # matplotlib.figure.Figure
-KINDS = ("", "png", "svg", "pdf", "jpg", "jpeg", "webp", "tif", "tiff")  # suffixes that chart files may have
 
 INK = "#3d434d"  # of text and lines; in a page it becomes the colour of its text
 COLORS = ["#3b7dd8", "#e0782f", "#2f9e79", "#c0508f", "#8a72d8", "#b8912a", "#4aa3b8", "#d05353"]
@@ -90,28 +85,6 @@ def without_font_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
-
-
-def check_chart_file(path: Path) -> None:
-    """Raises UserError if a chart cannot be written there: because of its suffix, or what is there already."""
-    if path.suffix.lower().removeprefix(".") not in KINDS and not path.is_dir():
-        raise UserError(
-            f"Cannot write {path}: {path.suffix!r} is no kind of chart; name it .png, .svg or .pdf."
-        )
-    check_output(path)
-
-
-def save_chart(chart: Chart, path: Path) -> None:
-    """Writes PNG, SVG or PDF, as the name says, at once or not at all. The file has MARK, if it can."""
-    kind, buffer = path.suffix.lower().removeprefix("."), io.BytesIO()
-    place = {"png": "Software", "svg": "Creator", "pdf": "Creator"}.get(kind)  # where MARK stands
-    try:
-        with without_font_warnings():
-            chart.savefig(buffer, format=kind or "png", metadata={place: MARK} if place else None)
-    except (OSError, ValueError) as error:  # ValueError: a suffix that names no format
-        raise UserError(f"Cannot write {path}: {cause(error)}.") from None
-    make_directory(path.parent)
-    write_bytes(path, buffer.getvalue())
 
 
 def svg_of(chart: Chart) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from emorl.evaluation.metrics import METRICS, VALIDATION, metric, renamed
+from emorl.evaluation.metrics import METRICS, VALIDATION, metric
 from emorl.plots.lines import Entry, Line, Panel, line_chart
 from emorl.plots.style import COLORS, DASHES, INK, Chart
 
@@ -55,8 +55,7 @@ class Course:
 
 def series(metrics: Metrics, name: str) -> tuple[list[float], list[float]]:
     """Steps done and values; where a training wrote many, means over stretches of it."""
-    records = [renamed(record) for record in metrics]
-    pairs = [(m["step"], m[name]) for m in records if m.get(name) is not None and m.get("step") is not None]
+    pairs = [(m["step"], m[name]) for m in metrics if m.get(name) is not None and m.get("step") is not None]
     if not pairs:
         return [], []
     stretches = np.array_split(np.array(pairs, dtype=float), min(POINTS, len(pairs)))
@@ -66,8 +65,7 @@ def series(metrics: Metrics, name: str) -> tuple[list[float], list[float]]:
 
 def training_panels(course: Course) -> list[Panel]:
     """The panels that have something to show: a single point is no curve, and what never moves is a setting."""
-    records = [renamed(record) for metrics in course.runs.values() for record in metrics]
-    known = dict.fromkeys(name for record in records for name in record)
+    known = dict.fromkeys(name for metrics in course.runs.values() for record in metrics for name in record)
     panels = []
     for quantity in QUANTITIES:
         names = [name for name in known if re.fullmatch(quantity.pattern, name)]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from PIL import Image
 from torch import Tensor
 
 from emorl.errors import UserError
@@ -66,11 +65,6 @@ def traversal_panels(traversal: Traversal) -> Panels:
     """One row for each dimension, from its least value on the left to its greatest."""
     rows = [[to_pixels(picture) for picture in row] for row in traversal.pictures]
     return Panels(rows, [f"z{d}" for d in traversal.dims])
-
-
-def traversal_grid(traversal: Traversal) -> Image.Image:
-    """The same as a picture."""
-    return traversal_panels(traversal).drawn()
 
 
 def traversal_frames(traversal: Traversal) -> list[Panels]:

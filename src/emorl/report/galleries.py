@@ -11,7 +11,7 @@ from emorl.evaluation.inference import decompose_scene
 from emorl.evaluation.metrics import metric
 from emorl.panels import Panels, Pixels, segmentation_pixels, to_pixels
 from emorl.plots.dots import scatter, sorted_scores
-from emorl.plots.pictures import posterior_panels, scene_panels, scene_row, worst_by, worst_scenes
+from emorl.plots.scenes import posterior_panels, scene_panels, scene_row, worst_by, worst_scenes
 from emorl.report.groups import Extent, Group, Scored
 from emorl.report.html import Block, Charts, Part, Section, drawing, pictures
 from emorl.report.touch import touch

@@ -13,12 +13,13 @@ from typing import Any, Literal
 from emorl.data.base import SceneDataset
 from emorl.evaluation.evaluate import Scores
 from emorl.evaluation.metrics import metric
-from emorl.report.presets import nearest_preset, system_of, title_of_system
-from emorl.report.published import Published, published
+from emorl.report.nearest_preset import nearest_preset, system_of, title_of_system
+from emorl.report.paper import Published, published
 from emorl.runs.config import differing
 from emorl.runs.run import Run
+from emorl.types import Progress
 
-Stage = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]  # its title -> progress
+Stage = Callable[[str], AbstractContextManager[Progress]]  # its title -> progress
 
 
 @dataclass(frozen=True)

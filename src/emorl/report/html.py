@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from jinja2 import Environment, FileSystemLoader
 
-from emorl.plots.panels import Panels, as_gif
+from emorl.panels import Panels
+from emorl.plots.files import address, as_gif, data_address
 from emorl.plots.style import Chart, svg_of
-from emorl.report.addresses import address, data_address
 from emorl.report.touch import Follow, Touch
 
 PIXELS = 112  # of an inch of a chart, at most

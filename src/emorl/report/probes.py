@@ -20,8 +20,8 @@ from emorl.plots.traversals import traversal_frames, traversal_panels, traverse
 from emorl.report.galleries import clear_scene, headed
 from emorl.report.groups import Extent, Group, Scored, Stage
 from emorl.report.html import Block, Charts, Line, Part, Section, Table, animation, drawing, pictures
-from emorl.report.presets import system_of
-from emorl.report.published import PUBLISHED_DCI
+from emorl.report.nearest_preset import system_of
+from emorl.report.paper import PUBLISHED_DCI
 from emorl.report.touch import follow
 
 STEPS = range(7)  # I of the sweep

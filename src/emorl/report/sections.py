@@ -12,8 +12,8 @@ from emorl.plots.style import COLORS
 from emorl.plots.training import Course, training_panels
 from emorl.report.groups import Group, Scored, differences, shortened, written
 from emorl.report.html import Charts, Commands, Line, Part, Section, Table, Tile, drawing
-from emorl.report.presets import train_command
-from emorl.report.published import PUBLISHED_ARI, SYSTEMS, Published, published
+from emorl.report.nearest_preset import training_command
+from emorl.report.paper import PUBLISHED_ARI, SYSTEMS, Published, published
 from emorl.runs.config import differing
 from emorl.runs.presets import PRESETS
 
@@ -192,7 +192,7 @@ def settings_section(groups: Sequence[Group]) -> Section:
 def again_section(scored: Sequence[Scored], commands: Sequence[str]) -> Section:
     """Where the runs were trained, and what to type to have all this again."""
     runs = [one.run for one in scored]
-    trained = dict.fromkeys(train_command(run) for run in runs)
+    trained = dict.fromkeys(training_command(run) for run in runs)
     blocks: list[Commands | Table] = [Commands([*trained, *commands])]
     known = [run for run in runs if run.environment]
     if known:

@@ -16,11 +16,11 @@ from PIL import Image
 from emorl.data.base import SceneDataset
 from emorl.evaluation.inference import infer
 from emorl.models.base import Model
-from emorl.plots.panels import Pixels, palette
-from emorl.plots.pictures import step_names, to_pixels
+from emorl.panels import Pixels, palette, to_pixels
+from emorl.plots.files import data_address
+from emorl.plots.scenes import step_names
 from emorl.plots.traversals import Traversal
 from emorl.probability import scene_seeds
-from emorl.report.addresses import data_address
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Follow:
 def touch(model: Model, scenes: SceneDataset, scene: int, *, caption: str, title: str) -> Touch:
     """A scene and the steps of its inference."""
     image = scenes[scene].image
-    x = image[None].to(next(model.parameters()).device)
+    x = image[None].to(model.device)
     steps = infer(model, x, scene_seeds(0, [scene]), trace=True).steps
     K = steps[-1].masks.shape[1]
     rows = [[to_pixels(image)] * (1 + K)]

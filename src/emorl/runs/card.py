@@ -10,7 +10,8 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from emorl.errors import UserError
+from emorl.data import FOLDER, DataConfig
+from emorl.errors import UserError, first_line
 from emorl.evaluation.metrics import METRICS, renamed
 from emorl.files import MARK, open_regular
 from emorl.models import kind_of
@@ -89,7 +90,7 @@ def read_header(path: Path) -> dict[str, Any]:
         with safe_open(path, "pt") as file:
             texts = dict(file.metadata() or {})
     except (SafetensorError, OSError, ValueError, RuntimeError, TypeError) as error:
-        raise UserError(f"{path} holds no readable weights ({str(error).partition(chr(10))[0]}).") from None
+        raise UserError(f"{path} holds no readable weights ({first_line(error)}).") from None
     card: dict[str, Any] = {name: texts[name] for name in TEXTS if name in texts}
     for name, kind in VALUES.items():
         try:
@@ -152,3 +153,10 @@ def score_table(scores: Mapping[str, Any]) -> str:
 def one_line(text: object) -> str:
     """Returns a text so that it stays in its cell of a table."""
     return " ".join(str(text).split()).replace("|", "/")[:200]
+
+
+def data_of(data: DataConfig) -> str:
+    """Returns in words what a run has learned from."""
+    if data.name == FOLDER:
+        return f"a folder of images, made {data.image_size} x {data.image_size} ({data.fit})"
+    return f"{data.name}, scenes 0 to {(data.train_size or 0) - 1} of seed {data.seed}"

@@ -21,7 +21,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from emorl.errors import UserError
+from emorl.errors import UserError, first_line
 from emorl.files import open_regular, write_bytes
 from emorl.models import build
 from emorl.models.base import Model
@@ -38,7 +38,7 @@ def save_checkpoint(
 
     `check` is called right before a file is put in place, and may raise to prevent it.
     """
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    weights = weights_of(model)
     buffer = io.BytesIO()
     torch.save({**state, "model": weights}, buffer)
     current, previous = directory / CHECKPOINT, directory / PREVIOUS
@@ -56,6 +56,11 @@ def save_checkpoint(
     write_bytes(directory / WEIGHTS, safetensors.torch.save(weights), check=lambda new: check())
 
 
+def weights_of(model: Model) -> dict[str, Tensor]:
+    """Returns every parameter and buffer of a model by its name, on the CPU, as files hold them."""
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+
+
 def load_checkpoint(directory: Path) -> dict[str, Any] | None:
     """Returns the newest intact checkpoint, or None in a directory that has none yet.
 
@@ -64,11 +69,9 @@ def load_checkpoint(directory: Path) -> dict[str, Any] | None:
     found = [directory / name for name in (CHECKPOINT, PREVIOUS) if (directory / name).exists()]
     for path in found:
         try:
-            checkpoint = read_checkpoint(path)
+            return read_checkpoint(path)
         except ValueError as error:
             warnings.warn(f"{path} is damaged ({error}); looking for the previous one.", stacklevel=2)
-            continue
-        return checkpoint
     if found:
         raise UserError(f"No intact checkpoint is left in {directory}. Train again in another folder.")
     return None
@@ -167,10 +170,7 @@ def check_weights(model: Model, weights: Mapping[str, Tensor], *, source: Path) 
 
     def fits(name: str) -> bool:
         given = known.get(name)
-        is_like = (
-            isinstance(given, Tensor) and given.shape == own[name].shape and given.dtype == own[name].dtype
-        )
-        return is_like
+        return isinstance(given, Tensor) and (given.shape, given.dtype) == (own[name].shape, own[name].dtype)
 
     wrong = [name for name in own if not fits(name)] + [name for name in weights if name not in own]
     if wrong:
@@ -182,12 +182,6 @@ def check_weights(model: Model, weights: Mapping[str, Tensor], *, source: Path) 
             f"{source} holds numbers that are not finite, in {broken[0]}: the training diverged, or the file is "
             "damaged."
         )
-
-
-def first_line(error: BaseException) -> str:
-    """Returns what an exception says in one line, or else its type."""
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 # What libraries raise for contents that make no sense.

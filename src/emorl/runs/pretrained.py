@@ -16,16 +16,17 @@ from typing import Any
 
 import safetensors.torch
 
-from emorl.data import FOLDER, DataConfig
-from emorl.errors import UserError
+from emorl.data import DataConfig
+from emorl.errors import UserError, first_line, missing
 from emorl.files import check_output, is_ours, make_directory, write_bytes, write_json
 from emorl.models.base import Model
-from emorl.runs.card import header_of, numbers_in, page_of
-from emorl.runs.checkpoint import first_line
+from emorl.runs.card import data_of, header_of, numbers_in, page_of
+from emorl.runs.checkpoint import weights_of
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CONFIG, MODEL, README
-from emorl.runs.provenance import package_version, stamp
+from emorl.runs.provenance import stamp
 from emorl.runs.run import Run
+from emorl.version import __version__
 
 UNKNOWN = "unknown"  # the data of a model that is saved without its run
 Source = (
@@ -45,10 +46,9 @@ def save_pretrained(source: Source, folder: str | Path) -> Path:
     config = RunConfig(model.config, DataConfig(UNKNOWN)) if run is None else without_places(run.config)
     folder = Path(folder)
     check_folder(folder, inputs=[] if run is None else [run.weights])
-    card = card_of(run, model.title)
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    card = new_card(run, model.title)
     make_directory(folder)
-    write_bytes(folder / MODEL, safetensors.torch.save(weights, header_of(card)))
+    write_bytes(folder / MODEL, safetensors.torch.save(weights_of(model), header_of(card)))
     write_json(folder / CONFIG, config.to_dict())
     write_bytes(folder / README, page_of(card, config, model.title).encode())
     return folder
@@ -104,8 +104,8 @@ def hub_api() -> Any:
     try:
         from huggingface_hub import HfApi
     except ImportError:
-        raise UserError("The hub needs huggingface_hub: pip install 'emorl[hub]'.") from None
-    return HfApi(library_name="emorl", library_version=package_version())
+        raise missing("huggingface_hub", "hub", "The hub") from None
+    return HfApi(library_name="emorl", library_version=__version__)
 
 
 @contextmanager
@@ -137,11 +137,11 @@ def check_folder(folder: Path, *, inputs: list[Path]) -> None:
         )
 
 
-def card_of(run: Run | None, title: str) -> dict[str, Any]:
+def new_card(run: Run | None, title: str) -> dict[str, Any]:
     """Returns what is known of the weights of a run; of a model without one, its title and this package."""
     if run is None:
         bare = {"name": title, "data": UNKNOWN, "steps": 0, "seed": 0, "cpu_minutes": None, "scores": {}}
-        return {**bare, "version": package_version(), "environment": stamp()}
+        return {**bare, "version": __version__, "environment": stamp()}
     return {
         "name": str(run.card.get("name") or Path(run.name).resolve().name),
         "model": run.kind,
@@ -150,13 +150,6 @@ def card_of(run: Run | None, title: str) -> dict[str, Any]:
         "seed": run.seed,
         "cpu_minutes": None if run.cpu_minutes is None else round(run.cpu_minutes, 1),
         "scores": numbers_in(run.scores),
-        "version": package_version(),
+        "version": __version__,
         "environment": run.environment,
     }
-
-
-def data_of(data: DataConfig) -> str:
-    """Returns in words what a run has learned from."""
-    if data.name == FOLDER:
-        return f"a folder of images, made {data.image_size} x {data.image_size} ({data.fit})"
-    return f"{data.name}, scenes 0 to {(data.train_size or 0) - 1} of seed {data.seed}"

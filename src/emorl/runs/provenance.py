@@ -20,7 +20,7 @@ INSTALLED = "installed wheel"  # stands for the commit where the package is not 
 
 def stamp() -> dict[str, Any]:
     """Returns what a result should carry: package version, commit, and everything in `environment()`."""
-    return {"version": package_version(), "commit": commit(), **environment()}
+    return {"version": __version__, "commit": commit(), **environment()}
 
 
 def environment() -> dict[str, Any]:
@@ -37,11 +37,6 @@ def environment() -> dict[str, Any]:
         "allocator": allocator_settings(),
         "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
-
-
-def package_version() -> str:
-    """Returns the version of this package."""
-    return __version__
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.files import check_output, is_same_file, make_directory, read_json, write_bytes, write_json
+from emorl.runs.card import data_of
 from emorl.runs.presets import preset
 from emorl.runs.run import FOLDER, Run, checksum
 
@@ -32,7 +33,7 @@ def release(run: Run, name: str, trained_by: str | None = None, *, folder: Path 
         "name": name,
         "preset": trained_by,
         "command": f"emorl train {trained_by} --out RUN --train.seed {run.seed}{longer}",
-        "data": f"{config.data.name}, scenes 0 to {(config.data.train_size or 0) - 1} of seed {config.data.seed}",
+        "data": data_of(config.data),
         "seed": run.seed,
         "steps": config.train.steps,
         "cpu_minutes": round(run.cpu_minutes or 0.0, 1),

@@ -24,7 +24,7 @@ from emorl.runs.directory import (
     WEIGHTS,
     append_history,
 )
-from emorl.runs.pictures import remember_pictures, warn_of_changes
+from emorl.runs.own_pictures import remember_pictures, warn_of_changes
 from emorl.runs.provenance import stamp
 from emorl.schedules import Schedule
 

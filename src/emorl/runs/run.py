@@ -15,9 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from emorl.data import SceneDataset, Split, open_dataset
+from emorl.data import Split, open_dataset
+from emorl.data.base import SceneDataset
 from emorl.errors import UserError, nearest
-from emorl.evaluation.metrics import VALIDATION, renamed
+from emorl.evaluation.metrics import VALIDATION
 from emorl.files import read_json
 from emorl.models import kind_of
 from emorl.models.base import Model
@@ -25,7 +26,7 @@ from emorl.runs.card import read_header
 from emorl.runs.checkpoint import build_model, load_checkpoint, read_weights
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CONFIG, ENVIRONMENT, MODEL, SCORES, WEIGHTS, read_metrics
-from emorl.runs.pictures import warn_of_changes
+from emorl.runs.own_pictures import warn_of_changes
 
 FOLDER = Path(__file__).parent / "weights"
 CARD: dict[str, Any] = {  # what a card must have, and of which type
@@ -92,23 +93,24 @@ class Run:
 
     @cached_property
     def metrics(self) -> Metrics:
-        """What training logged, line by line; empty for released weights."""
+        """What training logged, line by line, under today's names; empty for released weights."""
         return [] if self.directory is None else read_metrics(self.directory)
 
     @cached_property
     def scores(self) -> dict[str, Any]:
         """What `emorl evaluate` has written, or the card's scores; empty if it was not evaluated yet."""
-        if self.directory is None:
-            return dict(self.card.get("scores", {}))
-        path = self.directory / SCORES
-        return read_json(path) if path.exists() else {}
+        return self.recorded(SCORES, "scores")
 
     @cached_property
     def environment(self) -> dict[str, Any]:
         """The package and machine that trained it, as far as known."""
+        return self.recorded(ENVIRONMENT, "environment")
+
+    def recorded(self, file: str, entry: str) -> dict[str, Any]:
+        """What a file of the directory holds, or an entry of the card where there is none; empty if it is missing."""
         if self.directory is None:
-            return dict(self.card.get("environment", {}))
-        path = self.directory / ENVIRONMENT
+            return dict(self.card.get(entry, {}))
+        path = self.directory / file
         return read_json(path) if path.exists() else {}
 
     @property
@@ -175,7 +177,7 @@ class Run:
         found = [
             {"step": steps + line["step"] + 1, "cpu_minutes": round(minutes + line["cpu_seconds"] / 60, 2)}
             | {name: line[VALIDATION + name] for name in names if VALIDATION + name in line}
-            for line in map(renamed, self.metrics)
+            for line in self.metrics
             if f"{VALIDATION}mse" in line
         ]
         kept = [{name: point[name] for name in ("step", "cpu_minutes", *names) if name in point}

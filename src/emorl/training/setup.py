@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from emorl.config import from_dict
-from emorl.data import SceneDataset, Split, open_dataset
+from emorl.data import Split, open_dataset
+from emorl.data.base import SceneDataset
 from emorl.errors import UserError
 from emorl.files import make_directory
 from emorl.models import kind_of
@@ -22,7 +23,7 @@ from emorl.runs.checkpoint import check_weights, load_checkpoint, load_weights, 
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CHECKPOINT, NotResumable
 from emorl.runs.lock import Lock, locked
-from emorl.runs.pictures import check_pictures
+from emorl.runs.own_pictures import check_pictures
 from emorl.runs.resume import check_directory, prepare
 from emorl.runs.run import Run
 from emorl.training.console import progress_bar, say

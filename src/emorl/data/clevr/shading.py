@@ -55,6 +55,7 @@ class Stage:
 
     @staticmethod
     def of(scene: ClevrScene) -> Stage:
+        """Returns what the renderer needs to know of a scene."""
         lights = scene.lights.astype(np.float32)
         up = np.zeros((3, len(scene)), dtype=np.float32)
         up[2] = 1

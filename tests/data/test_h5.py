@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from emorl.data.published import convert
+from emorl.data.convert import convert
 from emorl.data.stored import StoredScenes
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +17,11 @@ from PIL import Image
 from emorl.data.base import Array, Arrays, DatasetInfo, padded
 from emorl.data.h5 import H5Group
 from emorl.data.layouts import CLEVR, LAYOUTS, Layout, largest_record
+from emorl.data.storing import StoreWriter
 from emorl.data.tfrecord import parse_example, records
-from emorl.data.writer import StoreWriter
 from emorl.errors import UserError, nearest
 from emorl.files import open_regular
+from emorl.types import Progress, silent
 
 
 def convert(
@@ -30,7 +31,7 @@ def convert(
     *,
     limit: int | None = None,
     group: str | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> int:
     """Stores the scenes of a published file, `limit` of them at most. Returns how many there are.
 
@@ -45,7 +46,7 @@ def convert(
         found = h5_scenes(content, layout)
     else:
         open_regular(path).close()  # fails before an output folder is made
-        found = scenes_of(path, layout)
+        found = record_scenes(path, layout)
     with closing(found) as scenes, StoreWriter(out) as writer:
         for scene, share in scenes:
             writer.add(scene)
@@ -70,7 +71,7 @@ def info(name: str, layout: Layout, path: Path) -> DatasetInfo:
     )
 
 
-def scenes_of(path: Path, layout: Layout) -> Generator[tuple[Arrays, float]]:
+def record_scenes(path: Path, layout: Layout) -> Generator[tuple[Arrays, float]]:
     """Yields the scenes of a file that the layout wants, and how much of the file has been read."""
     for number, (payload, share) in enumerate(records(path, largest=largest_record(layout))):
         try:

@@ -1,10 +1,16 @@
-"""What numbers the options of commands may be: wrong ones are refused before anything is computed."""
+"""What several commands have in common: --device, the numbers that options may be, and JSON on the console."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
-from emorl.errors import LARGEST_SEED, check_range
+import torch
+
+from emorl.errors import LARGEST_SEED, UserError, check_range
+
+Device = Literal["auto", "cpu", "cuda"]
 
 # Option -> least and most. What is beyond the most would not fit into any memory, or not end within a life.
 LIMITS = {
@@ -34,3 +40,16 @@ def check_options(**given: int | Sequence[int] | None) -> None:
     seed, seeds = given.get("seed"), given.get("seeds")
     if isinstance(seed, int) and isinstance(seeds, int):
         check_range("--seed", seed, 0, LARGEST_SEED - seeds + 1)
+
+
+def choose_device(device: Device) -> torch.device:
+    """Returns the device that was asked for; auto is a GPU if there is one. Raises UserError if it is not there."""
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
+        raise UserError("There is no CUDA device here; use --device cpu.")
+    return torch.device("cuda" if has_gpu and device != "cpu" else "cpu")
+
+
+def print_json(values: Mapping[str, Any]) -> None:
+    """Prints one line of JSON, at once."""
+    print(json.dumps(values), flush=True)

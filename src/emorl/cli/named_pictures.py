@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
 
 from emorl.data.folder import image_names
 from emorl.data.images import SUFFIXES, check_picture
 from emorl.errors import Unreadable, UserError
+from emorl.types import Progress
 
 NAMED = 3  # pictures in a message
 
@@ -49,8 +50,8 @@ def matching(place: str) -> list[Path]:
     return pictures
 
 
-def check_pictures(
-    paths: Sequence[Path], *, skip_damaged: bool, progress: Callable[[int, int], None]
+def readable_pictures(
+    paths: Sequence[Path], *, skip_damaged: bool, progress: Progress
 ) -> tuple[list[Path], list[Unreadable]]:
     """Decodes every picture. Returns those that can be read and, with `skip_damaged`, what is wrong with others.
 

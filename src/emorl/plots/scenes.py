@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from PIL import Image
 from torch import Tensor
 
 from emorl.data.base import SceneDataset
@@ -16,21 +16,23 @@ from emorl.evaluation.inference import decompose_scene, infer
 from emorl.evaluation.latents import Edit, slots_of, swept
 from emorl.evaluation.metrics import METRICS
 from emorl.models.base import Model
-from emorl.panels import FIRST, Panels, Pixels, picture_row, pictures_apart, segmentation_pixels, titles_of
-from emorl.panels import owner_pixels as owner_pixels  # also for those who import it from here
-from emorl.panels import to_pixels as to_pixels
+from emorl.panels import (
+    FIRST,
+    Panels,
+    Pixels,
+    owner_pixels,
+    picture_row,
+    segmentation_pixels,
+    titles_of,
+    to_pixels,
+)
 from emorl.probability import scene_seeds
 from emorl.types import Decomposition, Scene
 
 
-def decomposition_row(image: Tensor, d: Decomposition, b: int = 0) -> list[Pixels]:
-    """Panels for image `b`: input, reconstruction, segmentation, then each slot's component on its mask."""
-    return picture_row(image, d.masks[b], d.components[b])
-
-
-def decomposition_panels(image: Tensor, d: Decomposition, *, largest: int = 320) -> Panels:
-    """One picture taken apart, of any size; panels have sides of at most `largest` pixels."""
-    return pictures_apart([decomposition_row(image, d)], largest=largest)
+def decomposition_row(image: Tensor, d: Decomposition) -> list[Pixels]:
+    """Panels of an image and its decomposition, whose B is 1, as `picture_row` has them."""
+    return picture_row(image, d.masks[0], d.components[0])
 
 
 def scene_panels(
@@ -54,11 +56,6 @@ def scene_panels(
     return Panels(rows, labels, titles_of(rows[0]), slots_from=len(FIRST))
 
 
-def scenes_apart(model: Model, scenes: SceneDataset, **options: Any) -> Image.Image:
-    """The first eight scenes taken apart, or as `options` of `scene_panels` say."""
-    return scene_panels(model, scenes, **options).drawn()
-
-
 def worst_by(scores: Scores) -> str:
     """The score that tells which scenes are worst: ARI, or the squared error where objects are not known."""
     return "ari" if "ari" in scores.values else "mse"
@@ -76,6 +73,12 @@ def scene_row(scene: Scene) -> list[Pixels]:
     return [to_pixels(scene.image), segmentation_pixels(scene.segmentation, has_background=True)]
 
 
+def scene_grid(scenes: SceneDataset, count: int) -> Panels:
+    """The first `count` true scenes, four to a row."""
+    rows = [scene_row(scenes[index]) for index in range(min(count, len(scenes)))]
+    return Panels([list(chain(*rows[first : first + 4])) for first in range(0, len(rows), 4)])
+
+
 # Inference step by step, as in the paper's Figure 6: the posterior after each layer and refinement, and its attention.
 
 
@@ -84,17 +87,12 @@ def posterior_panels(
 ) -> Panels:
     """One row for each step of inference on one scene, below the image itself; `options` are those of `infer`."""
     true = scenes[scene]
-    x = true.image[None].to(next(model.parameters()).device)
+    x = true.image[None].to(model.device)
     steps = infer(model, x, scene_seeds(seed, [scene]), trace=True, **options).steps
     head: Sequence[Pixels | None] = scene_row(true) if scenes.info.has_masks else [to_pixels(true.image)]
     rows = [head, *(posterior_row(true.image, step) for step in steps)]
     titles = ["rebuilt", "masks", "attention", *(f"slot {k}" for k in range(steps[-1].masks.shape[1]))]
     return Panels(rows, ["scene", *step_names(steps)], titles, slots_from=3)
-
-
-def posteriors(model: Model, scenes: SceneDataset, **options: Any) -> Image.Image:
-    """Inference on one scene as a picture; `options` are those of `posterior_panels`."""
-    return posterior_panels(model, scenes, **options).drawn()
 
 
 def step_names(steps: Sequence[Decomposition]) -> list[str]:

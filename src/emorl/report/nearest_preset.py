@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from emorl.report.published import SYSTEMS
+from emorl.report.paper import SYSTEMS
 from emorl.runs.config import RunConfig, differing
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run
@@ -14,11 +14,7 @@ from emorl.runs.run import Run
 def nearest_preset(config: RunConfig) -> str | None:
     """The preset of this kind of model and data that differs in the fewest settings."""
     own = config.flat()
-    same = [
-        name
-        for name, preset in PRESETS.items()
-        if type(preset.model) is type(config.model) and preset.data.name == config.data.name
-    ]
+    same = [name for name in presets_like(config) if PRESETS[name].data.name == config.data.name]
     return min(same, key=lambda name: len(differing(own, PRESETS[name].flat())), default=None)
 
 
@@ -28,11 +24,17 @@ def system_of(config: RunConfig) -> str:
     It is finer than the kind of model: GENESIS and GENESIS-S are one class.
     """
     own = model_settings(config)
-    same = {name: preset for name, preset in PRESETS.items() if type(preset.model) is type(config.model)}
     nearest = min(
-        same, key=lambda name: len(differing(own, model_settings(same[name]))), default=own["model.kind"]
+        presets_like(config),
+        key=lambda name: len(differing(own, model_settings(PRESETS[name]))),
+        default=str(own["model.kind"]),
     )
-    return str(nearest).split("/")[0]
+    return nearest.split("/")[0]
+
+
+def presets_like(config: RunConfig) -> list[str]:
+    """The names of the presets of this kind of model."""
+    return [name for name, preset in PRESETS.items() if type(preset.model) is type(config.model)]
 
 
 def model_settings(config: RunConfig) -> dict[str, Any]:
@@ -46,7 +48,7 @@ def title_of_system(config: RunConfig) -> str:
     return SYSTEMS.get(system, system)
 
 
-def train_command(run: Run) -> str:
+def training_command(run: Run) -> str:
     """What trains this run again: its preset with options, or its config.json where too much differs."""
     if "command" in run.card:
         return str(run.card["command"])

@@ -71,7 +71,7 @@ def test_options_reach_the_model(model: Model, x: Tensor) -> None:
     assert torch.equal(
         emorl.decompose(x, model, seed=4).slots, emorl.decompose(x, Run.open(NAME), seed=4).slots
     )
-    assert not torch.equal(emorl.decompose(x, NAME, sample=True).slots, emorl.decompose(x, model).slots)
+    assert not torch.equal(emorl.decompose(x, NAME, sample=True).masks, emorl.decompose(x, model).masks)
 
 
 def test_places_are_in_pixels_of_the_picture() -> None:

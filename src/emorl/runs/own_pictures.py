@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from emorl.data import FOLDER, SPLITS, DataConfig, open_folder
-from emorl.data.folder import Progress, damaged_pictures
+from emorl.data.folder import damaged_pictures
 from emorl.errors import UserError
 from emorl.files import read_json, write_json
 from emorl.runs.directory import PICTURES
+from emorl.types import Progress, silent
 
 Names = dict[str, str]  # of each picture -> the split that it is in
 NAMED = 3  # pictures of a kind in a message
 
 
-def check_pictures(data: DataConfig, *, progress: Progress = lambda done, total: None) -> None:
+def check_pictures(data: DataConfig, *, progress: Progress = silent) -> None:
     """Raises UserError naming the pictures of a folder that cannot be read; other data is not looked at.
 
     Warns instead where damaged ones are left out.

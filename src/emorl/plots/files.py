@@ -1,7 +1,8 @@
-"""Files of panels: grids of pictures, PNG and GIF."""
+"""Pictures and charts as files, each marked as ours and written at once or not at all; and inside pages."""
 
 from __future__ import annotations
 
+import base64
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,32 +12,19 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from emorl.errors import UserError
-from emorl.files import MARK, check_output, make_directory, write_bytes
-from emorl.panels import GAP, Panels, Pixels, palette
+from emorl.files import MARK, cause, check_output, make_directory, write_bytes
+from emorl.panels import Panels
+from emorl.plots.style import Chart, without_font_warnings
 
-__all__ = [
-    "GAP",
-    "Panels",
-    "Pixels",
-    "as_gif",
-    "check_picture_file",
-    "grid",
-    "palette",
-    "save_picture",
-    "stacked",
-]
-
+KINDS = ("", "png", "svg", "pdf", "jpg", "jpeg", "webp", "tif", "tiff")  # suffixes that chart files may have
 FRAME = 90  # milliseconds of an animation
 CLEAR = 255  # the transparent colour of a GIF
+LARGE = 120_000  # bytes of a PNG above which WebP takes its place: photographs need some loss
 
 
-def grid(rows: Sequence[Sequence[Pixels | None]]) -> Image.Image:
-    """Lays panels out on white, one list per row; all panels have the same size."""
-    return Panels(rows).drawn()
-
-
-def stacked(pictures: Sequence[Image.Image]) -> Image.Image:
-    """Pictures below one another, on white."""
+def stacked(panels: Sequence[Panels]) -> Image.Image:
+    """Panels below one another, on white."""
+    pictures = [one.drawn() for one in panels]
     size = (max(one.width for one in pictures), sum(one.height for one in pictures))
     whole, top = Image.new("RGB", size, "white"), 0
     for one in pictures:
@@ -52,8 +40,9 @@ def check_picture_file(path: Path) -> None:
     check_output(path)
 
 
-def save_picture(picture: Image.Image, path: Path) -> None:
+def save_picture(picture: Image.Image | Panels, path: Path) -> None:
     """Writes an image file, at once or not at all, and the folder it belongs in. The file has MARK, if it can."""
+    picture = picture.drawn() if isinstance(picture, Panels) else picture
     kind = Image.registered_extensions().get(path.suffix.lower(), path.suffix)
     text, buffer = PngInfo(), io.BytesIO()
     text.add_text("Software", MARK)
@@ -63,6 +52,28 @@ def save_picture(picture: Image.Image, path: Path) -> None:
     except (OSError, ValueError, KeyError) as error:  # KeyError: a suffix that names no image format
         problem = f"{path.suffix!r} is no kind of image" if isinstance(error, KeyError) else str(error)
         raise UserError(f"Cannot write {path}: {problem}.") from None
+    make_directory(path.parent)
+    write_bytes(path, buffer.getvalue())
+
+
+def check_chart_file(path: Path) -> None:
+    """Raises UserError if a chart cannot be written there: because of its suffix, or what is there already."""
+    if path.suffix.lower().removeprefix(".") not in KINDS and not path.is_dir():
+        raise UserError(
+            f"Cannot write {path}: {path.suffix!r} is no kind of chart; name it .png, .svg or .pdf."
+        )
+    check_output(path)
+
+
+def save_chart(chart: Chart, path: Path) -> None:
+    """Writes PNG, SVG or PDF, as the name says, at once or not at all. The file has MARK, if it can."""
+    kind, buffer = path.suffix.lower().removeprefix("."), io.BytesIO()
+    place = {"png": "Software", "svg": "Creator", "pdf": "Creator"}.get(kind)  # where MARK stands
+    try:
+        with without_font_warnings():
+            chart.savefig(buffer, format=kind or "png", metadata={place: MARK} if place else None)
+    except (OSError, ValueError) as error:  # ValueError: a suffix that names no format
+        raise UserError(f"Cannot write {path}: {cause(error)}.") from None
     make_directory(path.parent)
     write_bytes(path, buffer.getvalue())
 
@@ -92,3 +103,19 @@ def in_a_row(pictures: Sequence[Image.Image]) -> Image.Image:
     for number, one in enumerate(pictures):
         whole.paste(one, (number * width, 0))
     return whole
+
+
+def data_address(image: Image.Image) -> str:
+    """An image as a data: address."""
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", optimize=True)
+    if buffer.tell() <= LARGE:
+        return address("image/png", buffer.getvalue())
+    buffer = io.BytesIO()
+    image.save(buffer, "WEBP", quality=88)
+    return address("image/webp", buffer.getvalue())
+
+
+def address(kind: str, content: bytes) -> str:
+    """Content as a data: address."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

@@ -124,6 +124,7 @@ def test_colour_does_not_tell_textured_sprites_apart() -> None:
     assert shared > 90
 
 
+@pytest.mark.slow
 def test_fast_enough_to_store() -> None:
     """The bar is 1,500 scenes per second of a core; the test allows for a slower one."""
     scenes = MultiDSprites()

@@ -1,26 +1,21 @@
-"""emorl data preview | store | convert, and emorl list"""
+"""emorl data preview | store | convert"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
-from emorl.cli.other_data import whole
+from emorl.cli.other_data import all_scenes
 from emorl.data import DATASETS, FOLDER, LARGEST_IMAGE, MOST_SCENES, DataConfig, Split, open_dataset
+from emorl.data.convert import convert
 from emorl.data.fit import Fit
-from emorl.data.published import convert
-from emorl.data.stored import store
+from emorl.data.storing import store
 from emorl.errors import UserError, check_range, check_seed, nearest
-from emorl.models import MODELS
-from emorl.plots.panels import check_picture_file, grid, save_picture
-from emorl.plots.pictures import scene_row
-from emorl.runs.presets import PRESETS
-from emorl.runs.run import card_of, released
+from emorl.plots.files import check_picture_file, save_picture
+from emorl.plots.scenes import scene_grid
 from emorl.training.console import progress_bar, say
 
 MOST_DRAWN = 1000  # scenes of a preview; a picture of more is too large to look at
@@ -57,10 +52,11 @@ def preview_command(
     check_picture_file(out)
     where = None if path is None else str(path)
     config = DataConfig(name, path=where, seed=seed, image_size=size, fit=fit)
-    scenes = whole(config) if path is not None and split is None else open_dataset(config, split or "train")
-    rows = [scene_row(scenes[index]) for index in range(min(count, len(scenes)))]
-    save_picture(grid([list(chain(*rows[first : first + 4])) for first in range(0, len(rows), 4)]), out)
-    say(f"Drew {out}: image and segmentation of {len(rows)} scenes.")
+    scenes = (
+        all_scenes(config) if path is not None and split is None else open_dataset(config, split or "train")
+    )
+    save_picture(scene_grid(scenes, count), out)
+    say(f"Drew {out}: image and segmentation of {min(count, len(scenes))} scenes.")
 
 
 def store_command(
@@ -114,29 +110,3 @@ def convert_command(
 
 def data_command() -> None:
     """Look at scenes (preview), make them once and keep them (store), or read published files (convert)."""
-
-
-def list_command(
-    what: tyro.conf.Positional[Literal["all", "models", "datasets", "presets", "weights"]] = "all",
-) -> None:
-    """Name the models, data sets, presets and released weights there are.
-
-    Args:
-        what: All of them, or one kind.
-    """
-    kinds: dict[str, Iterator[tuple[str, str]]] = {
-        "models": ((name, (model.__doc__ or "").splitlines()[0]) for name, model in MODELS.items()),
-        "datasets": ((name, make(length=1).info.description) for name, make in DATASETS.items()),
-        "presets": (
-            (name, f"{run.train.steps} steps of {run.train.batch_size} images")
-            for name, run in PRESETS.items()
-        ),
-        "weights": (
-            (name, f"ARI {card_of(name)['scores']['ari']:.3f} on held-out scenes") for name in released()
-        ),
-    }
-    for kind, lines in kinds.items():
-        if what in ("all", kind):
-            print(kind)
-            for name, text in lines:
-                print(f"  {name:<34} {text}")

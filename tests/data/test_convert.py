@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from conftest import SHARED
 from emorl.data import DataConfig, open_dataset
-from emorl.data.published import convert
+from emorl.data.convert import convert
 from emorl.data.sprites import MultiDSprites
 from emorl.data.stored import StoredScenes
 from emorl.data.tetrominoes import Tetrominoes

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from emorl.data import DATASETS, DataConfig, open_dataset, stored
+from emorl.data import DATASETS, DataConfig, open_dataset, storing
 from emorl.data.base import SceneDataset
 from emorl.data.loading import batch_indices, endless, in_order, prefetch
-from emorl.data.stored import StoredScenes, store
+from emorl.data.stored import StoredScenes
+from emorl.data.storing import store
 from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError
 from emorl.types import Scene
@@ -71,13 +72,13 @@ def test_an_interrupted_store_goes_on(tmp_path: Path, monkeypatch: pytest.Monkey
         store(Killed(length=2500), tmp_path / "s")
     assert not (tmp_path / "s").exists()
     written = []
-    original = stored.write_chunk
+    original = storing.write_chunk
 
     def noted(dataset: SceneDataset, partial: Path, start: int) -> int:
         written.append(start)
         return original(dataset, partial, start)
 
-    monkeypatch.setattr(stored, "write_chunk", noted)
+    monkeypatch.setattr(storing, "write_chunk", noted)
     store(Tetrominoes(length=2500), tmp_path / "s")
     assert written == [1000, 2000]  # the first chunk was not made again
     store(Tetrominoes(length=2500), tmp_path / "whole")

@@ -17,9 +17,9 @@ import pytest
 
 from emorl.data.base import Arrays
 from emorl.data.rows import Rows
-from emorl.data.stored import StoredScenes, store
+from emorl.data.stored import StoredScenes
+from emorl.data.storing import StoreWriter, store
 from emorl.data.tetrominoes import Tetrominoes
-from emorl.data.writer import StoreWriter
 from emorl.errors import UserError
 
 

@@ -73,6 +73,7 @@ def test_pieces_are_nineteen_different_tetrominoes() -> None:
         assert joined in (3, 4)  # connected; only the square has four contacts
 
 
+@pytest.mark.slow
 def test_fast_enough_to_store() -> None:
     """The bar is 5,000 scenes per second of a core; the test allows for a slower one."""
     scenes = Tetrominoes()
