@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 
 LARGEST_SEED = 2**64 - 1  # what PyTorch's generators take
+LONGEST = 4000  # letters of a message; what it quotes may have millions
 
 
 class UserError(Exception):
@@ -21,9 +22,7 @@ class UserError(Exception):
         return super().__str__()
 
     def __str__(self) -> str:
-        """One line, whatever it quotes: names of files and messages of libraries may hold anything."""
-        text = self.message()
-        return text if text.isprintable() else "".join(map(printable, " ".join(text.split())))
+        return one_line(self.message())
 
 
 class Unreadable(UserError):
@@ -40,6 +39,13 @@ class Unreadable(UserError):
 def missing(package: str, extra: str, what: str) -> UserError:
     """The error for `what` needs a package that comes with an extra of this one and is not installed."""
     return UserError(f"{what} needs {package}, which is not installed: pip install 'emorl[{extra}]'")
+
+
+def one_line(text: str) -> str:
+    """Returns one line to print, whatever the text quotes: names of files and messages of libraries may be anything."""
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+    return text if text.isprintable() else "".join(map(printable, " ".join(text.split())))
 
 
 def printable(letter: str) -> str:

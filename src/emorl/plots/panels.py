@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +45,11 @@ def stacked(pictures: Sequence[Image.Image]) -> Image.Image:
     return whole
 
 
-def check_picture_file(path: Path) -> None:
+def check_picture_file(path: Path, *, inputs: Iterable[Path] = ()) -> None:
     """Raises UserError if an image cannot be written there: because of its suffix, or what is there already."""
     if path.suffix.lower() not in Image.registered_extensions() and not path.is_dir():
         raise UserError(f"Cannot write {path}: {path.suffix!r} is no kind of image; name it .png.")
-    check_output(path)
+    check_output(path, inputs=inputs)
 
 
 def save_picture(picture: Image.Image, path: Path) -> None:

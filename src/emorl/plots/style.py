@@ -6,7 +6,7 @@ import hashlib
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -92,13 +92,13 @@ def without_font_warnings() -> Iterator[None]:
         yield
 
 
-def check_chart_file(path: Path) -> None:
+def check_chart_file(path: Path, *, inputs: Iterable[Path] = ()) -> None:
     """Raises UserError if a chart cannot be written there: because of its suffix, or what is there already."""
     if path.suffix.lower().removeprefix(".") not in KINDS and not path.is_dir():
         raise UserError(
             f"Cannot write {path}: {path.suffix!r} is no kind of chart; name it .png, .svg or .pdf."
         )
-    check_output(path)
+    check_output(path, inputs=inputs)
 
 
 def save_chart(chart: Chart, path: Path) -> None:
