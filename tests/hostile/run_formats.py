@@ -161,8 +161,10 @@ def deflated(content: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def each_tensor(values: dict[Any, Any], change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+def each_tensor(values: dict[Any, Any], change: Callable[[torch.Tensor], torch.Tensor]) -> object:
+    """Changes all tensors among `values`, which are returned."""
     values.update({name: change(t) for name, t in values.items() if isinstance(t, torch.Tensor)})
+    return values
 
 
 def with_pickle(index: bytes) -> Callable[[bytes], bytes]:

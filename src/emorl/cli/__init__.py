@@ -88,7 +88,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:  # whatever the machine refuses: a name that is too long, a folder that is gone
         about = f"{error.filename}: " if error.filename else ""
         print(f"emorl: {one_line(f'{about}{cause(error)}')}.", file=sys.stderr)
-        discard_output()
+        try:
+            sys.stdout.flush()
+        except OSError:  # it was the output itself
+            discard_output()
         leave(2)
 
 
