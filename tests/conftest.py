@@ -58,15 +58,21 @@ def emorl(tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def start_emorl(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Starts the command line without waiting for it."""
+def start_emorl(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts the command line without waiting for it. What still runs after the test is ended."""
+    processes: list[subprocess.Popen[str]] = []
 
     def start(*arguments: object) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "emorl", *map(str, arguments)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        return subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+        processes.append(process)
+        return process
 
-    return start
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture(scope="module")

@@ -108,3 +108,9 @@ def test_broken_files_are_named(tmp_path: Path, text: str, message: str) -> None
     assert str(path) in str(error.value)
     with pytest.raises(UserError, match="Cannot read"):
         RunConfig.read(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize("changes", [{"refine_layers": 10**9}, {"refine_sizes": [1] * 1000}])
+def test_models_of_too_many_layers_are_refused_before_they_are_built(changes: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=f"model.{next(iter(changes))}.* 100"):
+        RunConfig.from_dict({"model": {"kind": "iodine", **changes}})

@@ -13,7 +13,7 @@ import pytest
 
 from emorl import files
 from emorl.errors import Unreadable, UserError, check_numbers, check_seed
-from emorl.files import open_regular, read_bytes, read_json, write_bytes
+from emorl.files import append_line, open_regular, read_bytes, read_json, write_bytes
 
 
 def test_only_regular_files_are_opened(tmp_path: Path) -> None:
@@ -85,18 +85,46 @@ def test_temporary_files_are_of_one_process_and_do_not_stay(tmp_path: Path) -> N
 
 
 def test_what_a_killed_process_has_left_is_removed_after_a_while(tmp_path: Path) -> None:
-    old, new = tmp_path / ".x.1-a.tmp", tmp_path / ".x.2-b.tmp"
+    old, new = tmp_path / ".x.1-0123abcd.tmp", tmp_path / ".x.2-0123abcd.tmp"
+    others = tmp_path / ".x.backup.tmp"
     old.write_bytes(b"half")
     new.write_bytes(b"of one that still lives")
-    os.utime(old, (0, time.time() - files.ABANDONED - 1))
+    others.write_bytes(b"of another program")
+    for path in (old, others):
+        os.utime(path, (0, time.time() - files.ABANDONED - 1))
     write_bytes(tmp_path / "x", b"1")
     assert not old.exists()
     assert new.exists()
+    assert others.exists()
+
+
+def test_lines_are_added_to_files_alone(tmp_path: Path) -> None:
+    append_line(tmp_path / "x", "one")
+    append_line(tmp_path / "x", "two")
+    assert (tmp_path / "x").read_text() == "one\ntwo\n"
+    (tmp_path / "link").symlink_to(tmp_path / "x")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        with pytest.raises(UserError, match="Cannot write"):
+            append_line(tmp_path / name, "three")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)  # now it can be opened
+    with pytest.raises(UserError, match="it is a pipe"):
+        append_line(tmp_path / "pipe", "three")
+    os.close(reader)
+    assert (tmp_path / "x").read_text() == "one\ntwo\n"
+
+
+def test_json_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_bytes(b'{"x": [' + b"[]," * files.MOST_GROUPS + b"[]]}")
+    with pytest.raises(UserError, match=r"x\.json .* more than 1048576 lists"):
+        read_json(tmp_path / "x.json")
 
 
 def test_a_message_is_one_line_whatever_it_quotes() -> None:
     assert str(UserError("a\nb\x1b[31m c")) == r"a b\x1b[31m c"
     assert str(UserError("ü \udcff.png")) == "ü \udcff.png"
+    assert len(str(UserError("x" * 10**6 + "the end"))) < 5000
+    assert str(UserError("x" * 10**6 + "the end")).endswith("the end")
     error = pickle.loads(pickle.dumps(Unreadable(Path("a"), "it is damaged")))
     assert str(error) == "Cannot read a: it is damaged."
 

@@ -11,6 +11,7 @@ from emorl.errors import UserError, nearest
 from emorl.schedules import Schedule
 
 T = TypeVar("T")
+MOST_ENTRIES = 100  # of a list, such as the channels of each layer: a file may ask for millions
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -87,6 +88,8 @@ def convert_tuple(arguments: tuple[Any, ...], value: Any, path: str) -> tuple[An
     """Returns a list or tuple as a tuple of converted entries; raises UserError if its length is wrong."""
     if not isinstance(value, list | tuple):
         raise UserError(f"{path} must be a list, not {value!r}.")
+    if len(value) > MOST_ENTRIES:
+        raise UserError(f"{path} has {len(value)} entries; {MOST_ENTRIES} are the most.")
     kinds = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else list(arguments)
     if len(kinds) != len(value):
         raise UserError(f"{path} must have {len(kinds)} entries, not {len(value)}.")

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 
 LARGEST_SEED = 2**64 - 1  # what PyTorch's generators take
+LONGEST = 4000  # letters of a message; what it quotes may have millions
 
 
 class UserError(Exception):
@@ -22,9 +23,7 @@ class UserError(Exception):
         return super().__str__()
 
     def __str__(self) -> str:
-        """One line, whatever it quotes: names of files and messages of libraries may hold anything."""
-        text = self.message()
-        return text if text.isprintable() else "".join(map(printable, " ".join(text.split())))
+        return one_line(self.message())
 
 
 class Unreadable(UserError):
@@ -54,6 +53,13 @@ def first_line(error: BaseException) -> str:
     """Returns what an exception says in one line, or else its type."""
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def one_line(text: str) -> str:
+    """Returns one line to print, whatever the text quotes: names of files and messages of libraries may be anything."""
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+    return text if text.isprintable() else "".join(map(printable, " ".join(text.split())))
 
 
 def printable(letter: str) -> str:

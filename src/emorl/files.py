@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import secrets
 import stat
 import time
@@ -15,7 +16,8 @@ from typing import Any, BinaryIO
 
 from emorl.errors import Unreadable, UserError
 
-LARGEST_JSON = 64 * 2**20  # bytes; the longest ones we write, lists of file names, have a few
+LARGEST_JSON = 2**25  # bytes; the longest ones we write, lists of file names, have a few million
+MOST_GROUPS = 2**20  # lists and objects in JSON: each takes thirty times the memory of its two letters
 # Is in every file that a command writes to a place the user names, if its format can hold a text.
 MARK = "made by emorl"
 EDGES = 2**16  # bytes at the beginning and at the end of a file among which MARK is
@@ -72,8 +74,13 @@ def read_bytes(path: Path, *, largest: int) -> bytes:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Reads a JSON object, or raises UserError naming the file and what is wrong with it."""
+    content = read_bytes(path, largest=LARGEST_JSON)
+    if content.count(b"[") + content.count(b"{") > MOST_GROUPS:
+        raise UserError(
+            f"{path} is not JSON that can be read: it has more than {MOST_GROUPS} lists and objects."
+        )
     try:
-        values = json.loads(read_bytes(path, largest=LARGEST_JSON))
+        values = json.loads(content)
     except ValueError as error:
         raise UserError(f"{path} is not JSON: {error}.") from None
     except RecursionError:
@@ -104,13 +111,14 @@ def write_bytes(path: Path, content: bytes, *, check: Callable[[Path], None] = l
 def check_output(path: Path, *, inputs: Iterable[Path] = ()) -> None:
     """Raises UserError if to write `path` would destroy one of `inputs`, or anything else that is not ours.
 
-    Commands call it before they compute. A file that an earlier call has written may be replaced.
+    An input that is a folder stands for all that is in it. Commands call this before they compute. A file that an
+    earlier call has written may be replaced.
     """
     if not os.path.lexists(path):
         return
     if os.path.isdir(path):
         raise UserError(f"{path} is a folder; name a file in it.")
-    if any(is_same_file(path, other) for other in inputs):
+    if any(is_part_of(path, other) for other in inputs):
         raise UserError(f"{path} is one of the inputs, which are never overwritten: choose another name.")
     if not is_ours(path):
         raise UserError(
@@ -136,6 +144,11 @@ def is_same_file(one: Path, other: Path) -> bool:
     return False
 
 
+def is_part_of(path: Path, other: Path) -> bool:
+    """Whether a file is `other`, or in it if that is a folder."""
+    return is_same_file(path, other) or (other.is_dir() and path.resolve().is_relative_to(other.resolve()))
+
+
 def temporary_name(path: Path) -> Path:
     """Returns a name beside `path` that no other process uses, on this machine or another that shares the folder."""
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
@@ -143,12 +156,28 @@ def temporary_name(path: Path) -> Path:
 
 def remove_abandoned(path: Path) -> None:
     """Deletes old temporary files of processes that were killed while they wrote `path`."""
+    ours = re.compile(rf"\.{re.escape(path.name)}\.\d+-[0-9a-f]{{8}}(\.previous)?\.tmp")  # see temporary_name
     with suppress(OSError):  # a folder that cannot be listed may still be writable
         for name in os.listdir(path.parent):
-            if name.startswith(f".{path.name}.") and name.endswith(".tmp"):
+            if ours.fullmatch(name):
                 left = path.parent / name
                 if left.stat().st_mtime < time.time() - ABANDONED:
                     left.unlink()
+
+
+def append_line(path: Path, line: str) -> None:
+    """Adds a line to a file, which is made if there is none. Raises UserError if it is a link, or no regular file."""
+    flags = (
+        os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    )
+    try:
+        with os.fdopen(os.open(path, flags, 0o644), "a", encoding="utf-8") as file:
+            check_regular(path, os.fstat(file.fileno()))
+            file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {cause(error)}.") from None
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from PIL import Image
+from rich.console import Console
 
+from emorl.cli import main
 from emorl.runs.presets import PRESETS
+from emorl.training import console
 from emorl.training.trainer import train
 
 TINY = "efficient-morl/tetrominoes-tiny"
@@ -177,3 +183,52 @@ def test_output_can_be_piped_into_a_reader_that_leaves(tmp_path: Path) -> None:
         command, shell=True, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
     )
     assert "Traceback" not in result.stderr
+
+
+def test_a_disk_that_is_full_behind_the_output_is_one_line(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "emorl", "list"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            timeout=300,
+            check=False,
+        )
+    assert result.returncode == 2
+    assert result.stderr == "emorl: No space left on device.\n"
+
+
+def test_what_the_machine_refuses_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["evaluate", "a" * 300], ["train", TINY, "--out", "b" * 300, "--resume"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == 2
+        assert "File name too long" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.filterwarnings("always")
+def test_names_move_no_cursor_and_are_no_markup(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = "\x1b[2J[/b]{task}\nx"
+    shutil.copytree(run, name)
+    Image.new("RGB", (35, 35)).save(tmp_path / f"{name}.png")
+    main(["decompose", name, f"{name}.png", "--out", "o"])
+    main(["train", f"{name}/config.json", "--out", name, "--resume"])
+    warnings.warn(f"about {name}", stacklevel=1)
+    told = capsys.readouterr().err
+    assert "\\x1b[2J[/b]{task}\\nx" in told
+    assert "emorl: about \\x1b[2J[/b]{task} x" in told
+    assert "\x1b" not in told
+
+
+def test_bars_show_names_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    terminal = Console(file=shown, force_terminal=True, width=100, no_color=True)
+    monkeypatch.setattr(console, "Console", lambda **_: terminal)
+    with console.progress_bar("scoring [/b]{x}\x1b[2J") as progress:
+        progress(1, 2)
+    assert "scoring [/b]{x}\\x1b[2J" in shown.getvalue()

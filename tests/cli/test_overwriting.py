@@ -20,6 +20,8 @@ from emorl.experiments.results import Result, Row
 from emorl.files import MARK, check_output, is_ours
 from emorl.plots.files import as_gif, save_chart, save_picture
 from emorl.plots.lines import score_chart
+from emorl.runs.directory import SCORES
+from emorl.runs.pretrained import save_pretrained
 from emorl.training.trainer import train
 from tiny import TINY, tiny
 
@@ -64,6 +66,51 @@ def test_decompose_leaves_its_inputs_alone(run: Path, capsys: pytest.CaptureFixt
     assert "was not written by emorl" in refused(capsys, "decompose", run, "photos/a.png", "--out", "photos")
     assert photo.read_bytes() == before
     assert [path.name for path in photo.parent.iterdir()] == ["overview.png"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sweep", "steps", "saved", "--images", "1", "--values", "0", "--out", "saved/model.safetensors"],
+        ["report", "saved", "--quick", "--images", "1", "--out", "saved/model.safetensors"],
+        ["report", "saved", "--quick", "--images", "1", "--out", "saved/README.md"],
+        ["export", "saved", "--format", "pt2", "--out", "saved/model.safetensors"],
+        ["data", "preview", "folder", "--path", "photos", "--out", "photos/ours.png"],
+        ["evaluate", "saved", "--data", "folder", "--path", "photos", "--picture", "photos/ours.png"],
+        ["sweep", "steps", "saved", "--data", "folder", "--path", "photos", "--picture", "photos/ours.png"],
+        ["figure", "posteriors", "folder-run", "--out", "photos/ours.png"],
+        ["evaluate", "folder-run", "--picture", "link.png"],
+    ],
+    ids=" ".join,
+)
+def test_inputs_stay_even_if_emorl_wrote_them(
+    arguments: list[str], run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_pretrained(run, "saved")
+    Path("photos").mkdir()
+    for number in range(9):
+        save_picture(PHOTO, Path(f"photos/{number}.png"))
+    save_picture(PHOTO, Path("photos/ours.png"))
+    Path("link.png").symlink_to("photos/ours.png")
+    config = json.loads((run / "config.json").read_text())
+    config["data"] |= {"name": "folder", "path": os.path.abspath("photos"), "image_size": 35}
+    shutil.copytree(run, "folder-run")
+    Path("folder-run/config.json").write_text(json.dumps(config))
+    capsys.readouterr()
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    assert "one of the inputs" in refused(capsys, *arguments)
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize("content", ["notes", "[]", '{"mine": 1}'])
+def test_scores_of_others_stay(content: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / SCORES).write_text(content)
+    main(["evaluate", str(run), "--images", "1"])
+    told = capsys.readouterr()
+    assert "ARI" in told.out
+    assert told.err == f"emorl: {run / SCORES} holds no scores of emorl, so it is not overwritten: move it.\n"
+    assert (run / SCORES).read_text() == content
 
 
 def test_a_command_may_be_repeated(run: Path) -> None:

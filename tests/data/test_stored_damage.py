@@ -191,12 +191,16 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
         store(Tetrominoes(length=3), tmp_path / "link")
 
 
-@pytest.mark.parametrize("plan", ["{", "[]", '{"done": 3}', '{"done": [[]]}', '{"done": [7]}'])
+@pytest.mark.parametrize(
+    "plan", ["{", "[]", "{}", '{"steps": ["mine"]}', '{"done": 3}', '{"done": [[]]}', '{"done": [7]}']
+)
 def test_a_damaged_plan_is_not_followed(plan: str, tmp_path: Path) -> None:
     (tmp_path / "s.partial").mkdir()
     (tmp_path / "s.partial" / "plan.json").write_text(plan)
+    (tmp_path / "s.partial" / "image.npy").write_text("mine")
     with pytest.raises(UserError, match=r"s\.partial"):
         store(Tetrominoes(length=3), tmp_path / "s")
+    assert (tmp_path / "s.partial" / "image.npy").read_text() == "mine"
 
 
 def test_a_stream_does_not_delete_an_unfinished_store(tmp_path: Path) -> None:

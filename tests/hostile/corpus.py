@@ -24,7 +24,8 @@ import numpy as np
 
 from emorl.errors import UserError
 
-MOST_SECONDS = 20
+MOST_SECONDS = 20  # of computing
+PATIENCE = 6  # times as long by the clock: a busy machine is slow, but what waits for ever is found
 MOST_MEMORY = 10**9  # bytes beyond what there was; a good sample needs next to nothing
 
 Rng = np.random.Generator
@@ -158,7 +159,7 @@ def problem_of(form: Format, number: int) -> str | None:
     """Reads one variant. Returns how it breaks the rule: right results or a UserError of one line, soon and cheaply."""
     with TemporaryDirectory() as folder:
         what, path = variant(form, Path(folder), number)
-        before, started = memory_now(), time.perf_counter()
+        before, started = memory_now(), time.process_time()
         found = ""
         try:
             with time_limit():
@@ -168,7 +169,7 @@ def problem_of(form: Format, number: int) -> str | None:
                 found = f"says {str(error)!r}"
         except Exception as error:
             found = f"raises {type(error).__name__}: {error}"
-        if time.perf_counter() - started > MOST_SECONDS:
+        if time.process_time() - started > MOST_SECONDS:
             found += " and takes too long"
         if memory("VmHWM") - before > MOST_MEMORY:
             found += f" and takes {(memory('VmHWM') - before) / 1e9:.1f} GB"
@@ -180,10 +181,10 @@ def problem_of(form: Format, number: int) -> str | None:
 @contextmanager
 def time_limit() -> Iterator[None]:
     def stop(signum: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"not finished after {MOST_SECONDS} s")
+        raise TimeoutError(f"not finished after {PATIENCE * MOST_SECONDS} s")
 
     previous = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(MOST_SECONDS)
+    signal.alarm(PATIENCE * MOST_SECONDS)
     try:
         yield
     finally:

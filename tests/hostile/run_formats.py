@@ -89,6 +89,7 @@ CONFIGS: dict[str, Callable[[bytes], bytes]] = {
     ),
     "old curriculum": edited(lambda run: run["train"].update(curriculum=[1, [2]])),
     "NaN": edited(lambda run: run["train"].update(max_grad_norm=math.nan)),
+    "ten million lists": lambda content: b'{"model": [' + b"[]," * 10**7 + b"[]]}",
     "long number": lambda content: b'{"train": {"seed": ' + b"9" * 10_000 + b"}}",
 }
 
@@ -160,6 +161,25 @@ def deflated(content: bytes) -> bytes:
     return buffer.getvalue()
 
 
+def each_tensor(values: dict[Any, Any], change: Callable[[torch.Tensor], torch.Tensor]) -> object:
+    """Changes all tensors among `values`, which are returned."""
+    values.update({name: change(t) for name, t in values.items() if isinstance(t, torch.Tensor)})
+    return values
+
+
+def with_pickle(index: bytes) -> Callable[[bytes], bytes]:
+    """Returns what puts another pickle into a checkpoint."""
+
+    def change(content: bytes) -> bytes:
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(buffer, "w") as new:
+            for name in old.namelist():
+                new.writestr(name, index if name.endswith(".pkl") else old.read(name))
+        return buffer.getvalue()
+
+    return change
+
+
 STATES: dict[str, Callable[[bytes], bytes]] = {
     "nothing": state(lambda found: found.clear()),
     "no optimiser": state(lambda found: found.pop("optimizer")),
@@ -170,12 +190,23 @@ STATES: dict[str, Callable[[bytes], bytes]] = {
     "time is not finite": state(lambda found: found["progress"].update(seconds=math.nan)),
     "curriculum of others": state(lambda found: found["curriculum"].update(x=[1, {}])),
     "bomb": deflated,
-}
+    "names are no text": state(lambda found: found["model"].update({("x",): torch.zeros(1)})),
+    "sparse": state(lambda found: each_tensor(found["model"], torch.Tensor.to_sparse)),
+    "without values": state(lambda found: each_tensor(found["model"], lambda t: t.to("meta"))),
+    "complex averages": state(lambda found: [
+        each_tensor(values, lambda t: t.to(torch.complex64)) for values in found["optimizer"]["state"].values()
+    ]),
+    "20 GB in a few bytes": with_pickle(b"\x80\x02cbuiltins\nbytearray\n\x8a\x05\x00\xc8\x17\xa8\x04\x85R."),
+    "a long number": with_pickle(b"\x80\x02\x8b\x00\x00\x00\x01" + b"\x7f" * 2**24 + b"."),
+}  # fmt: skip
 
 
 def read_log(path: Path) -> None:
     run = Run.open(path.parent)
     assert all(record["step"] >= 0 for record in read_metrics(path.parent))
+    assert all(
+        math.isfinite(value) for record in run.metrics for value in record.values() if value is not None
+    )
     assert run.steps_done >= 0
     assert run.cpu_minutes is None or isinstance(run.cpu_minutes, float)
     _ = run.is_finished  # must not raise either
@@ -234,6 +265,9 @@ LINES: dict[str, Callable[[bytes], bytes]] = {
     "list": lambda content: content + b"[1]\n",
     "huge step": lambda content: content + b'{"step": 1e999}\n',
     "nested": lambda content: content + b"[" * 100_000 + b"\n",
+    "forty million lists": lambda content: content + b"[" + b"[]," * (4 * 10**7) + b"[]]\n",
+    "integers beyond floats": lambda content: content + b'{"step": 1, "loss": 1' + b"0" * 400 + b"}\n",
+    "infinite": lambda content: content + b'{"step": 1, "loss": 1e999}\n',
     "not UTF-8": lambda content: content + b'{"step": 1, "\xff": 2}\n',
 }
 

@@ -96,7 +96,7 @@ def test_the_guard_would_catch_what_breaks_the_rule(monkeypatch: pytest.MonkeyPa
     assert problem_of(Format(make, lambda path: None), 0) is None
     for read, words in (
         (lambda path: 1 // 0, "raises ZeroDivisionError"),
-        (lambda path: time.sleep(9), "raises TimeoutError"),
+        (lambda path: time.sleep(30), "raises TimeoutError"),
         (take_memory, "takes 0.1 GB"),
         (two_lines, "says ''"),
     ):

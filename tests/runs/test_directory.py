@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from emorl.errors import UserError
+from emorl.runs import directory
 from emorl.runs.directory import HISTORY, METRICS_FILE, append_history, read_history, read_metrics
 
 
@@ -35,7 +36,9 @@ def test_a_line_torn_by_a_crash_is_left_out(tmp_path: Path, torn: str) -> None:
 @pytest.mark.parametrize(
     "line",
     ["garbage", "[1]", "7", "{}", '{"step": "x"}', '{"step": -1}', '{"step": true}', '{"step": 1, "loss": "low"}',
-     '{"step": 1, "loss": []}', "\xff\xfe", "[" * 100_000],
+     '{"step": 1, "loss": []}',
+     '{"step": 1, "loss": NaN}', '{"step": 1, "loss": 1e999}', '{"step": 1' + "0" * 400 + "}",
+     "\xff\xfe", "[" * 100_000],
 )  # fmt: skip
 def test_damaged_lines_are_named(tmp_path: Path, line: str) -> None:
     write(tmp_path, '{"step": 0}', line, '{"step": 2}')
@@ -53,3 +56,15 @@ def test_history_only_grows(tmp_path: Path) -> None:
     (tmp_path / HISTORY).write_text(json.dumps({"what": 1}) + "\n")
     with pytest.raises(UserError, match="is damaged in line 1"):
         read_history(tmp_path)
+
+
+def test_a_log_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "[" + "[]," * directory.LONGEST_LINE)
+    with pytest.raises(UserError, match="a line of more than 1048576 bytes"):
+        read_metrics(tmp_path)
+    monkeypatch.setattr(directory, "MOST_VALUES", 10)
+    write(tmp_path, *['{"step": 1}'] * 10)
+    assert len(read_metrics(tmp_path)) == 10
+    write(tmp_path, *['{"step": 1}'] * 11)
+    with pytest.raises(UserError, match="more than 10 values"):
+        read_metrics(tmp_path)

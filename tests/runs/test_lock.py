@@ -82,3 +82,14 @@ def test_an_old_training_leaves_a_new_one_alone(tmp_path: Path, monkeypatch: pyt
     assert (out / WEIGHTS).read_bytes() == (tmp_path / "other" / WEIGHTS).read_bytes()
     assert (out / CHECKPOINT).stat().st_size == (tmp_path / "other" / CHECKPOINT).stat().st_size
     assert not list(out.glob(".*"))
+
+
+def test_files_of_others_are_no_locks(tmp_path: Path) -> None:
+    (tmp_path / LOCK).write_text("packages, as another program wants them")
+    with pytest.raises(UserError, match="was not written by emorl"), locked(tmp_path):
+        pass
+    assert (tmp_path / LOCK).read_text().startswith("packages")
+    (tmp_path / LOCK).write_text("123\n")  # of a training that was killed
+    with locked(tmp_path):
+        pass
+    assert not (tmp_path / LOCK).exists()

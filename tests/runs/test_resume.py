@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ import pytest
 
 from emorl.errors import UserError
 from emorl.runs.config import RunConfig
-from emorl.runs.directory import CONFIG, HISTORY, WEIGHTS, read_history, read_metrics
+from emorl.runs.directory import CONFIG, HISTORY, LOCK, WEIGHTS, read_history, read_metrics
 from emorl.runs.resume import FREE, differences
 from emorl.schedules import Schedule
 from emorl.training import trainer
@@ -125,6 +128,26 @@ def test_files_of_others_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / CONFIG).write_text("also mine")
     with pytest.raises(UserError, match="holds a run already"):
         trainer.train(tiny(), tmp_path)
+    (tmp_path / WEIGHTS).unlink()
+    (tmp_path / HISTORY).write_text('{"asked": "of another program"}\n')
+    with pytest.raises(UserError, match="holds a run already"):
+        trainer.train(tiny(), tmp_path)
+    assert (tmp_path / CONFIG).read_text() == "also mine"
+
+
+@pytest.mark.parametrize("name", [LOCK, HISTORY])
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_strangers_run_does_not_lead_elsewhere(name: str, kind: str, trained: Path, tmp_path: Path) -> None:
+    run, mine = shutil.copytree(trained, tmp_path / "run"), tmp_path / "mine"
+    mine.write_text("precious")
+    (run / name).unlink(missing_ok=True)
+    if kind == "link":
+        (run / name).symlink_to(mine)
+    else:
+        os.mkfifo(run / name)
+    with pytest.raises(UserError, match=rf"{re.escape(name)}: "):
+        trainer.train(tiny(steps=3), run, resume=True)
+    assert mine.read_text() == "precious"
 
 
 def test_a_run_that_saved_nothing_may_begin_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ from importlib import import_module
 import torch
 import tyro
 
-from emorl.errors import UserError
+from emorl.errors import UserError, one_line
+from emorl.files import cause
 from emorl.training.distributed import PeerLost
 from emorl.training.signals import Interrupted
 from emorl.version import __version__
@@ -47,7 +48,9 @@ Places = Mapping[str, tuple[str, str]]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command. A user's mistake is one line on stderr and exit status 2."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    warnings.showwarning = lambda message, *_, **__: print(f"emorl: {message}", file=sys.stderr)
+    warnings.showwarning = lambda message, *_, **__: print(
+        f"emorl: {one_line(str(message))}", file=sys.stderr
+    )
     try:
         if arguments == ["--version"]:
             print(f"emorl {__version__}")
@@ -58,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             dispatch(DATA_COMMANDS, arguments[1:], prog="emorl data", description=description)
         else:
             dispatch(COMMANDS, arguments, prog="emorl", description=DESCRIPTION)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # so that a full disk is found here
     except UserError as error:
         if is_first():
             print(f"emorl: {error}", file=sys.stderr)
@@ -79,7 +84,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
+    except OSError as error:  # whatever the machine refuses: a name that is too long, a folder that is gone
+        about = f"{error.filename}: " if error.filename else ""
+        print(f"emorl: {one_line(f'{about}{cause(error)}')}.", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:  # it was the output itself
+            discard_output()
+        leave(2)
+
+
+def discard_output() -> None:
+    """Sends what was not printed yet nowhere, or else Python complains of it at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def leave(status: int) -> None:

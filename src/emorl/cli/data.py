@@ -49,7 +49,7 @@ def preview_command(
     check_range("--size", size, 1, LARGEST_IMAGE)
     if name == FOLDER and path is None:
         raise UserError("Say where the images are: emorl data preview folder --path FOLDER")
-    check_picture_file(out)
+    check_picture_file(out, inputs=[] if path is None else [path])
     where = None if path is None else str(path)
     config = DataConfig(name, path=where, seed=seed, image_size=size, fit=fit)
     scenes = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from emorl.errors import UserError
 from emorl.evaluation.dci import check_trees, evaluate_dci
 from emorl.evaluation.evaluate import Scores, evaluate
 from emorl.evaluation.metrics import metric, shown_first
-from emorl.files import write_json
+from emorl.files import read_json, write_json
 from emorl.models.base import Model
 from emorl.plots.files import check_picture_file, save_picture
 from emorl.plots.scenes import scene_panels
@@ -66,11 +67,11 @@ def evaluate_command(
         picture: Draw the first eight scenes, taken apart, into this PNG.
     """
     check_options(slots=slots, steps=steps, images=images, seed=seed, seeds=seeds, tries=tries)
-    if picture is not None:
-        check_picture_file(picture)
     if dci != "no":
         check_trees()
     where, opened = choose_device(device), Run.open(run)
+    if picture is not None:
+        check_picture_file(picture, inputs=[*opened.inputs, *([] if path is None else [path])])
     scenes = scenes_of(opened, data=data, path=path, split=split)
     model = opened.model.to(where)
     with progress_bar("evaluating") as progress:
@@ -83,14 +84,29 @@ def evaluate_command(
     else:
         print_table(scores, extra, list(scores.values) if all else shown_first(scores.values))
     if opened.directory is not None and data is None and path is None:
+        found = {"split": split or "test", **scores.to_dict(), **extra, "stamp": stamp()}
         try:
-            found = {"split": split or "test", **scores.to_dict(), **extra, "stamp": stamp()}
-            write_json(opened.directory / SCORES, found)
+            keep_scores(opened.directory / SCORES, found)
         except UserError as error:
             warnings.warn(str(error), stacklevel=1)
     if picture is not None:
         save_picture(scene_panels(model, scenes, sample=not means, **budget), picture)
         say(f"Drew {picture}: image, reconstruction, segmentation, and one panel per slot.")
+
+
+def keep_scores(path: Path, found: Mapping[str, Any]) -> None:
+    """Writes scores, in the place of earlier ones. Raises UserError if something else is there."""
+    if os.path.lexists(path) and not are_scores(path):
+        raise UserError(f"{path} holds no scores of emorl, so it is not overwritten: move it.")
+    write_json(path, found)
+
+
+def are_scores(path: Path) -> bool:
+    """Whether a file was written by `keep_scores`."""
+    try:
+        return {"images", "per_image"} <= read_json(path).keys()
+    except UserError:
+        return False
 
 
 def measure_dci(

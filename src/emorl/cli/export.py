@@ -47,8 +47,8 @@ def export_command(
     if part == "decode" and steps is not None:
         raise UserError("--steps are of inference; --part decode has none, so leave them out.")
     check_packages(format)
-    check_output(out)
     opened = Run.open(model)
+    check_output(out, inputs=opened.inputs)
     taught = opened.model
     taught.budget(slots, steps)
     say(f"Exporting {opened.name} ({part}) as {format}; this takes a minute or two.")

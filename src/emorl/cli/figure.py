@@ -80,8 +80,8 @@ def figure_command(
     """
     check_options(scenes=scenes, seed=seed, slot=slot, dims=dims)
     check_kind = check_chart_file if name in CHARTS else check_picture_file
-    check_kind(out)
     where = choose_device(device)
+    check_kind(out, inputs=[path for run in runs for path in Run.open(run).inputs])
     if name == "curves":
         draw_curves(runs, out)
     elif name == "decompositions" and len(runs) > 1:

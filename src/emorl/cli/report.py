@@ -50,7 +50,6 @@ def report_command(
     if not runs:
         raise UserError("Name at least one run: emorl report RUN... --out report.html")
     check_options(images=images)
-    check_output(out)
     if dci != "no":
         check_trees()
     where = choose_device(device)
@@ -60,6 +59,7 @@ def report_command(
     if twice := [run for run, place in zip(runs, places, strict=True) if places.count(place) > 1]:
         raise UserError(f"{twice[0]} is named twice; a report has each run once.")
     opened = [Run.open(run, label=label) for run, label in zip(runs, display_names(runs), strict=True)]
+    check_output(out, inputs=[path for run in opened for path in run.inputs])
     for run in opened:
         run.model.to(where)  # a mistake should not wait for the scores
     held_out = [(run, run.scenes(split)) for run in opened]

@@ -60,11 +60,12 @@ def sweep_command(
     check_options(slots=slots, images=images, seeds=seeds)
     if what in ("steps", "slots"):
         check_options(**{what: values})
-    if out is not None:
-        check_output(out)
-    if picture is not None:
-        check_chart_file(picture)
     where, opened = choose_device(device), Run.open(run)
+    inputs = [*opened.inputs, *([] if path is None else [path])]
+    if out is not None:
+        check_output(out, inputs=inputs)
+    if picture is not None:
+        check_chart_file(picture, inputs=inputs)
     scenes = scenes_of(opened, data=data, path=path, split=split)
     model = opened.model.to(where)
     options: Any = {"images": images, "seeds": 1 if seeds is None else seeds}

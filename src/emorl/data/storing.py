@@ -116,11 +116,13 @@ def begin(dataset: SceneDataset, partial: Path, plan: dict[str, Any]) -> list[in
     """Reserves the files, or finds what an interrupted call has done. Returns the first scenes of finished chunks."""
     rows = dataset.arrays(0)
     found = read_plan(partial)
-    if found is not None and found.get("done") is not None:
-        done: list[int] = found.pop("done")
+    done: list[int] | None = None
+    if found is not None:
+        done = found.pop("done", [])  # None until all space is reserved
         starts = range(0, len(dataset), dataset.chunk)
-        if found != json.loads(json.dumps(plan)) or not is_list_of(starts, done):
+        if found != json.loads(json.dumps(plan)) or not (done is None or is_list_of(starts, done)):
             raise UserError(f"{partial} is an unfinished store of other scenes; delete it to start anew.")
+    if done is not None:
         for name in rows:
             Rows(partial / f"{name}.npy")  # raises UserError if it is damaged
         return done

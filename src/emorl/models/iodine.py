@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from emorl.errors import check_numbers
+from emorl.errors import check_numbers, check_range
 from emorl.models.base import Model
 from emorl.models.iodine_inputs import CHANNELS, NORMED, PixelLikelihood, refinement_inputs
 from emorl.models.parts import DecoderConfig
@@ -27,6 +27,7 @@ from emorl.schedules import Schedule
 from emorl.types import Decomposition, Outcome
 
 State = tuple[Tensor, Tensor]
+MOST_LAYERS = 100  # that look at pixels; after a dozen there is one left
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class IODINEConfig:
             refine_layers=1, refine_kernel=1, lstm_size=0,
             positive=("likelihood_sigma", "prior_variance"),
         )  # fmt: skip
+        check_range("model.refine_layers", self.refine_layers, 1, MOST_LAYERS)
 
 
 class IODINE(Model):

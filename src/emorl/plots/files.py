@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,11 @@ def stacked(panels: Sequence[Panels]) -> Image.Image:
     return whole
 
 
-def check_picture_file(path: Path) -> None:
+def check_picture_file(path: Path, *, inputs: Iterable[Path] = ()) -> None:
     """Raises UserError if an image cannot be written there: because of its suffix, or what is there already."""
     if path.suffix.lower() not in Image.registered_extensions() and not path.is_dir():
         raise UserError(f"Cannot write {path}: {path.suffix!r} is no kind of image; name it .png.")
-    check_output(path)
+    check_output(path, inputs=inputs)
 
 
 def save_picture(picture: Image.Image | Panels, path: Path) -> None:
@@ -56,13 +56,13 @@ def save_picture(picture: Image.Image | Panels, path: Path) -> None:
     write_bytes(path, buffer.getvalue())
 
 
-def check_chart_file(path: Path) -> None:
+def check_chart_file(path: Path, *, inputs: Iterable[Path] = ()) -> None:
     """Raises UserError if a chart cannot be written there: because of its suffix, or what is there already."""
     if path.suffix.lower().removeprefix(".") not in KINDS and not path.is_dir():
         raise UserError(
             f"Cannot write {path}: {path.suffix!r} is no kind of chart; name it .png, .svg or .pdf."
         )
-    check_output(path)
+    check_output(path, inputs=inputs)
 
 
 def save_chart(chart: Chart, path: Path) -> None:

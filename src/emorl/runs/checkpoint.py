@@ -10,6 +10,8 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import pickletools
+import re
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
@@ -29,6 +31,9 @@ from emorl.runs.directory import CHECKPOINT, PREVIOUS, WEIGHTS
 from emorl.runs.upgrade import upgrade_weights
 
 GROUPS = ("model", "optimizer", "progress", "curriculum")  # of a checkpoint
+LARGEST_INDEX = 2**24  # bytes of the pickle in a checkpoint; the tensors are beside it
+# What that pickle may name. PyTorch allows more, among it bytearray, which takes any number of bytes.
+NAMES = re.compile(r"collections OrderedDict|torch\._utils _rebuild_tensor_v2|torch [A-Z][A-Za-z0-9]*Storage")
 
 
 def save_checkpoint(
@@ -92,6 +97,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     for name in GROUPS:
         if not isinstance(checkpoint.get(name), dict):
             raise ValueError(f"it has no {name}")
+    if not all(isinstance(name, str) for name in checkpoint["model"]):
+        raise ValueError("its weights have no names")
     step = checkpoint["progress"].get("step")
     if type(step) is not int or step < 0:
         raise ValueError("it does not say after which step it was saved")
@@ -112,7 +119,20 @@ def check_archive(file: Any) -> None:
             raise ValueError("its parts are longer than the file")
         if (broken := archive.testzip()) is not None:
             raise ValueError(f"{broken} fails its checksum")
+        for entry in entries:
+            if entry.filename.endswith(".pkl"):
+                check_index(archive, entry)
     file.seek(0)
+
+
+def check_index(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
+    """Raises ValueError if a pickle names anything but tensors. It is not run for that."""
+    if entry.file_size > LARGEST_INDEX:
+        raise ValueError(f"{entry.filename} has {entry.file_size} bytes, and {LARGEST_INDEX} are the limit")
+    for operation, argument, _ in pickletools.genops(archive.read(entry)):
+        is_name = "GLOBAL" in operation.name or operation.name in ("INST", "EXT1", "EXT2", "EXT4")
+        if is_name and not (operation.name == "GLOBAL" and NAMES.fullmatch(str(argument))):
+            raise ValueError(f"it names {argument or operation.name}, which is no tensor")
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

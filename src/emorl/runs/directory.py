@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import reprlib
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from emorl.errors import UserError
+from emorl.errors import Unreadable, UserError
 from emorl.evaluation.metrics import renamed
-from emorl.files import cause, read_bytes
+from emorl.files import append_line, cause, open_regular
 
 CONFIG = "config.json"  # every setting of the run
 # A line for each start and resume: when, with which version and machine, and which settings changed.
@@ -30,6 +31,8 @@ LOCK = ".lock"  # holds the id of the process that trains; gone after an orderly
 OURS = (HISTORY, ENVIRONMENT, PICTURES, METRICS_FILE, CHECKPOINT, PREVIOUS, WEIGHTS)
 
 LARGEST_LOG = 2**30  # bytes of metrics.jsonl; a line for each of a million steps has less
+LONGEST_LINE = 2**20  # bytes of it; ours have about a thousand
+MOST_VALUES = 2**23  # in all lines; they take 64 bytes each
 
 
 class NotResumable(UserError):
@@ -59,38 +62,59 @@ def read_history(directory: Path) -> list[dict[str, Any]]:
 
 def append_history(directory: Path, record: dict[str, Any]) -> None:
     """Adds a line to history.jsonl. What stands there already is never changed."""
-    path = directory / HISTORY
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {cause(error)}.") from None
+    append_line(directory / HISTORY, json.dumps(record))
 
 
-def read_lines(path: Path, is_right: Any) -> list[dict[str, Any]]:
+def read_lines(path: Path, is_right: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
     """Returns the JSON objects of a file with one on each line, if `is_right` of each; nothing if there is no file."""
     if not path.exists():
         return []
-    lines = read_bytes(path, largest=LARGEST_LOG).split(b"\n")
-    records = []
-    for number, line in enumerate(lines, start=1):
-        if not line:
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        if isinstance(record, dict) and is_right(record):
-            records.append(record)
-        elif number < len(lines):  # the last one, which has no end of line, was torn by a crash
-            raise UserError(f"{path} is damaged in line {number}: delete that line, or the file.")
+    records: list[dict[str, Any]] = []
+    count = 0
+    with open_regular(path, largest=LARGEST_LOG) as file:
+        for number, line in enumerate(lines_of(file, path), start=1):
+            record = object_in(line)
+            if record is not None and is_right(record):
+                records.append({sys.intern(name): value for name, value in record.items()})
+                count += len(record)
+            elif line.strip() and line.endswith(b"\n"):  # the last one, without an end, was torn by a crash
+                raise UserError(f"{path} is damaged in line {number}: delete that line, or the file.")
+            if count > MOST_VALUES:
+                raise Unreadable(path, f"it has more than {MOST_VALUES} values")
     return records
 
 
+def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Yields the lines of a file. Raises Unreadable for one that is longer than any of ours."""
+    try:
+        while line := file.readline(LONGEST_LINE):
+            if len(line) == LONGEST_LINE:
+                raise Unreadable(path, f"it has a line of more than {LONGEST_LINE} bytes")
+            yield line
+    except OSError as error:
+        raise Unreadable(path, cause(error)) from None
+
+
+def object_in(line: bytes) -> dict[str, Any] | None:
+    """Returns the JSON object on a line; None if there is none."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def is_measurement(record: dict[str, Any]) -> bool:
-    """Whether a line of metrics.jsonl has a step, and numbers or None otherwise."""
+    """Whether a line of metrics.jsonl has a step, and finite numbers or None otherwise."""
     step = record.get("step")
-    are_numbers = all(value is None or type(value) in (int, float) for value in record.values())
-    return type(step) is int and step >= 0 and are_numbers
+    return (
+        type(step) is int
+        and step >= 0
+        and all(value is None or is_finite(value) for value in record.values())
+    )
+
+
+def is_finite(value: object) -> bool:
+    """Whether a value is a number that a float can hold: neither NaN nor infinite, nor an integer beyond all floats."""
+    most = sys.float_info.max
+    return isinstance(value, int | float) and not isinstance(value, bool) and -most <= value <= most

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from emorl.errors import UserError
+from emorl.files import cause, check_regular
 from emorl.runs.directory import LOCK, NotResumable
 
 try:
@@ -55,8 +56,11 @@ def locked(directory: Path) -> Iterator[Lock]:
         )
     lock = Lock(directory, file)
     try:
-        os.ftruncate(file, 0)
-        os.write(file, f"{os.getpid()}\n".encode())
+        try:
+            os.ftruncate(file, 0)
+            os.write(file, f"{os.getpid()}\n".encode())
+        except OSError as error:  # a full disk
+            raise UserError(f"Cannot write {path}: {cause(error)}.") from None
         yield lock
     finally:
         if lock.is_held:
@@ -76,12 +80,18 @@ def is_abandoned(directory: Path) -> bool:
 
 
 def take(path: Path) -> int | None:
-    """Opens and locks the file `path`; None if another process has it locked."""
+    """Opens and locks the file `path`; None if another process has it locked. Raises UserError if it is no lock."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     while True:
         try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o644)
+            file = os.open(path, flags, 0o644)
         except OSError as error:
-            raise UserError(f"Cannot write {path}: {error.strerror}.") from None
+            raise UserError(f"Cannot write {path}: {cause(error)}.") from None
+        try:
+            check_ours(path, file)
+        except BaseException:
+            os.close(file)
+            raise
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -94,6 +104,14 @@ def take(path: Path) -> int | None:
         if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
             return file
         os.close(file)
+
+
+def check_ours(path: Path, file: int) -> None:
+    """Raises UserError unless a lock file is empty or holds the number of a process, as ours do."""
+    check_regular(path, os.fstat(file))
+    content = os.read(file, 32)
+    if content.strip() and not (content.endswith(b"\n") and content.strip().isdigit()):
+        raise UserError(f"{path} was not written by emorl, so it is left alone: choose another --out.")
 
 
 def holder(path: Path) -> str:

@@ -131,7 +131,7 @@ def check_folder(folder: Path, *, inputs: list[Path]) -> None:
         raise UserError(f"{folder} is a file, not a folder for a model: choose another.")
     for name in (MODEL, README):
         check_output(folder / name, inputs=inputs)
-    if (folder / CONFIG).exists() and not is_ours(folder / MODEL):
+    if os.path.lexists(folder / CONFIG) and not is_ours(folder / MODEL):
         raise UserError(
             f"{folder} holds a {CONFIG} already, of a run or of something else: choose another folder."
         )

@@ -18,11 +18,11 @@ from emorl.runs.directory import (
     CHECKPOINT,
     CONFIG,
     ENVIRONMENT,
-    HISTORY,
     OURS,
     PREVIOUS,
     WEIGHTS,
     append_history,
+    read_history,
 )
 from emorl.runs.own_pictures import remember_pictures, warn_of_changes
 from emorl.runs.provenance import stamp
@@ -90,8 +90,13 @@ def begin(run: RunConfig, directory: Path) -> None:
 
 def is_untrained(directory: Path) -> bool:
     """Whether a training was started there but ended before its first checkpoint, so that it may start anew."""
-    saved = any((directory / name).exists() for name in (CHECKPOINT, PREVIOUS, WEIGHTS))
-    return (directory / HISTORY).exists() and not saved
+    if any((directory / name).exists() for name in (CHECKPOINT, PREVIOUS, WEIGHTS)):
+        return False
+    try:
+        RunConfig.read(directory / CONFIG)
+        return bool(read_history(directory))
+    except UserError:  # files of something else that have the same names
+        return False
 
 
 def record(directory: Path, event: str, *, step: int, changes: Changes) -> None:

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from emorl.data import FOLDER as PICTURES
 from emorl.data import Split, open_dataset
 from emorl.data.base import SceneDataset
 from emorl.errors import UserError, nearest
@@ -25,7 +26,7 @@ from emorl.models.base import Model
 from emorl.runs.card import read_header
 from emorl.runs.checkpoint import build_model, load_checkpoint, read_weights
 from emorl.runs.config import RunConfig
-from emorl.runs.directory import CONFIG, ENVIRONMENT, MODEL, SCORES, WEIGHTS, read_metrics
+from emorl.runs.directory import CONFIG, ENVIRONMENT, MODEL, README, SCORES, WEIGHTS, read_metrics
 from emorl.runs.own_pictures import warn_of_changes
 
 FOLDER = Path(__file__).parent / "weights"
@@ -79,6 +80,13 @@ class Run:
         card = card_of(name)
         config = RunConfig.from_dict(card["config"])
         return Run(name, config, None, FOLDER / f"{name}.safetensors", card, label)
+
+    @property
+    def inputs(self) -> list[Path]:
+        """What no command may overwrite: its weights, their page, and its folder of pictures if it has one."""
+        data = self.config.data
+        pictures = [Path(data.path)] if data.name == PICTURES and data.path else []
+        return [self.weights, self.weights.with_name(README), *pictures]
 
     @cached_property
     def model(self) -> Model:

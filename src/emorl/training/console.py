@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from emorl.errors import one_line, printable
+
 QUIET = 5.0  # seconds after which something is printed where there is no terminal to draw a bar on
 
 
 def say(message: str) -> None:
-    """Prints a line for people."""
-    sys.stderr.write(f"{message}\n")
+    """Prints a line for people; what it quotes moves no cursor."""
+    sys.stderr.write(f"{''.join(map(printable, message))}\n")
     sys.stderr.flush()
 
 
@@ -33,9 +35,10 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     if not console.is_terminal:
         yield lines(title)
         return
-    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    name = TextColumn("{task.description}", markup=False)  # names of runs may look like markup
+    columns = (name, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=None)
+        task = bar.add_task(one_line(title), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from emorl.errors import UserError
+from emorl.errors import UserError, printable
 from emorl.evaluation.metrics import metric
 from emorl.files import write_bytes
 from emorl.runs.config import TrainConfig
@@ -136,7 +136,8 @@ class TrainingLog:
             self.say(f"Warning: {problem}", style="yellow")
 
     def say(self, message: str, *, style: str = "") -> None:
-        """Prints a line as it is: names of files may look like rich's markup."""
+        """Prints a line as it is: names of files may look like rich's markup, and may hold anything."""
+        message = "".join(map(printable, message))
         self.console.print(message, style=style, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 

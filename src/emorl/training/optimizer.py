@@ -47,6 +47,8 @@ def load_state(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> No
             is_number = isinstance(value, int | float) or (isinstance(value, Tensor) and value.ndim == 0)
             if not is_number and not (isinstance(value, Tensor) and value.shape == shapes[number]):
                 raise ValueError("its optimiser is of another model")
+            if isinstance(value, Tensor) and not value.is_floating_point():
+                raise ValueError("its optimiser holds what is no real number")
             if not torch.as_tensor(value).isfinite().all():
                 raise ValueError("its optimiser holds numbers that are not finite")
     optimizer.load_state_dict({"state": state, "param_groups": own["param_groups"]})
