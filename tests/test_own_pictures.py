@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from random import Random
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from PIL import Image, ImageDraw
 
+import emorl
 from emorl.cli import main
 from emorl.runs.run import load
 from toys import SHIPPED
@@ -62,16 +64,26 @@ def test_from_pictures_to_an_exported_model(
     assert len(rows) == COUNT
     assert len({row["picture"] for row in rows}) == COUNT
     with np.load("parts/more/1/arrays.npz") as arrays:
-        assert arrays["reconstruction"].shape[:2] == (70, 90) or arrays["reconstruction"].shape[-2:] == (
-            70,
-            90,
-        )
+        assert arrays["reconstruction"].shape == (70, 90, 3)
 
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     main(["evaluate", "../run", "--split", "train", "--images", "2", "--json"])
     assert "nll" in json.loads(capsys.readouterr().out)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # after three steps a picture may be explained badly
+        table = emorl.decompose(["../photos/0.png", "../photos/more/1.png"], "../run").objects()
+    assert set(table["image"]) == {0, 1}
+    assert {"slot", "area", "left", "x", "red", "latent_31"} <= set(table)
+    assert max(table["right"]) <= 80, (
+        "places are in pixels of the pictures: a square of 70 from the middle of 90"
+    )
+
+    load("../run").save_pretrained("shared")
+    again = emorl.from_pretrained("shared").state_dict()
+    assert all(torch.equal(again[name], value) for name, value in after.items())
 
     main(["export", "../run", "--format", "pt2", "--part", "decode", "--out", "painter.pt2"])
     assert "slots" in capsys.readouterr().out
@@ -80,11 +92,3 @@ def test_from_pictures_to_an_exported_model(
     painted = load("../run").decode(slots)
     torch.testing.assert_close(masks, painted.masks, rtol=0, atol=1e-4)
     torch.testing.assert_close(components, painted.components, rtol=0, atol=1e-4)
-
-
-def test_training_is_followed_in_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    name = "efficient-morl/tetrominoes-tiny"
-    main(["train", name, "--out", "run", "--train.steps", "2", "--train.logger", "tensorboard"])
-    (events,) = Path("run/tensorboard").glob("events.out.tfevents.*")
-    assert events.stat().st_size > 100

@@ -52,7 +52,7 @@ LINES = [
     "reproduce all --only x", "reproduce table-1 --scale tiny --only nonsense", "reproduce --docs",
     "reproduce table-1 --scale tiny --publish-here", "reproduce table-1 --publish-here", "reproduce table-1 --scale x",
     *(f"export RUN --format pt2 --out m.pt2 {wrong}" for wrong in (
-        "--steps -1", "--steps 100000", "--slots 0", "--part encode", "--part decode --steps 1", "--double maybe",
+        "--steps -1", "--steps 100000", "--slots 0", "--part encode", "--part decode --steps 1", "--bits 16",
     )),
     "export", "export RUN --format onnx", "export RUN --out m.onnx", "export absent --format pt2 --out m.pt2",
     "export RUN --format tflite --out m.tflite", "export RUN --format pt2 --out .",

@@ -121,7 +121,7 @@ def test_released_weights_are_saved_with_their_scores(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["efficient-morl recipe", "genesis", "slot-mlp"])
 def test_a_model_alone_is_saved(kind: str, tmp_path: Path) -> None:
     model = emorl.build(TOYS[kind]).eval()
-    emorl.save_pretrained(model, tmp_path / "saved")
+    assert model.save_pretrained(tmp_path / "saved") == tmp_path / "saved"
     assert same_weights(emorl.from_pretrained(tmp_path / "saved"), model)
     run = Run.open(tmp_path / "saved")
     assert (run.steps_done, run.is_finished, run.scores) == (0, False, {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -21,15 +21,23 @@ TOLERANCE = 1e-4  # of masks, colours and slots
 BATCHES = (1, 3)  # what is tried; neither is the size of the batch that was traced
 NOISE_SEED = 0
 
+Bits = Literal[32, 64]
+
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: the file, its part of the model, its size, and how far it is from PyTorch at most."""
+    """What was written: the file, its part of the model, its size, the bits it computes with, and how right it is."""
 
     path: Path
     part: Part
     size: int  # bytes
-    difference: float
+    bits: Bits
+    difference: float  # from PyTorch with as many bits, at most
+    rounding: float  # the same from PyTorch in 32 bits
+
+
+class TooFar(UserError):
+    """A file that does not compute what PyTorch does."""
 
 
 def export(
@@ -40,7 +48,7 @@ def export(
     part: Name = "infer",
     num_slots: int | None = None,
     num_steps: int | None = None,
-    double: bool = False,
+    bits: Bits | None = None,
     images: Tensor | None = None,
     about: dict[str, Any] | None = None,
 ) -> Exported:
@@ -48,37 +56,70 @@ def export(
 
     "infer" takes `image` (B, 3, H, W) in [0, 1] and, for models that start at random, `noise`, standard normal numbers;
     it returns `masks`, `components` and `slots` as `decompose` does, after all refinement. "decode" takes `slots` and
-    returns `masks` and `components`. B may be any number. All of them have 32 bits; with `double` the file computes in
-    64 inside, because the gradient that refinement follows can make rounding errors visible. The file is run again,
-    with `images` like those that the model knows if given, and is kept only if it differs from PyTorch, computing in as
-    many bits, by less than TOLERANCE; else UserError is raised.
+    returns `masks` and `components`. B may be any number, and all of them have 32 bits. The file is run again, with
+    `images` like those that the model knows if given, and is kept only if it differs from PyTorch by less than
+    TOLERANCE; else UserError is raised.
+
+    `bits` are those that the file computes with inside, and that PyTorch is given for the comparison. By default 32,
+    and 64 if 32 are not enough: the gradient that refinement follows can make rounding errors visible.
     """
     path = Path(path)
     check_packages(format)
     check_output(path)
-    dtype = torch.float64 if double else torch.float32
-    model = copy.deepcopy(model).cpu().eval().to(dtype)
-    own = part_of(model, part, num_slots=num_slots, num_steps=num_steps)
-    copied = part_of(traceable(model), part, num_slots=num_slots, num_steps=num_steps)
-    graph = trace(copied.compute, list(copied.inputs.values()), for_64_bits=double and format == "onnx")
-    known = {"model": model.title, "part": part, "slots": own.num_slots, "steps": own.num_steps}
-    content = encode(graph, copied, format, {**known, **(about or {})})
-    found = -1.0
+    budget = {"num_slots": num_slots, "num_steps": num_steps}
+    known = about or {}
+    try:
+        return write(model, path, format, part, bits or 32, images, known, **budget)
+    except TooFar as apart:
+        if bits is not None:
+            raise
+        try:
+            return write(model, path, format, part, 64, images, known, **budget)
+        except UserError as error:
+            raise UserError(f"{apart} And in 64 bits: {error}") from None
+
+
+def write(
+    model: Model,
+    path: Path,
+    format: Format,
+    name: Name,
+    bits: Bits,
+    images: Tensor | None,
+    about: dict[str, Any],
+    **budget: int | None,
+) -> Exported:
+    """Writes the file, computing with so many bits. Raises TooFar if it does not agree with PyTorch."""
+    own = copy.deepcopy(model).cpu().eval().float()
+    exact = copy.deepcopy(own).to(torch.float64) if bits == 64 else own
+    part, single = (part_of(one, name, **budget) for one in (exact, own))
+    plain = part_of(traceable(exact), name, **budget)
+    graph = trace(plain.compute, list(plain.inputs.values()), for_64_bits=bits == 64 and format == "onnx")
+    known = {"model": model.title, "part": name, "slots": part.num_slots, "steps": part.num_steps}
+    content = encode(graph, plain, format, {**known, "bits": bits, **about})
+    examples = [inputs_of(exact, part, count, images) for count in BATCHES]
+    difference = rounding = -1.0
 
     def check(written: Path) -> None:
-        nonlocal found
-        run = reload(written, format, own)
-        examples = [inputs_of(model, own, count, images) for count in BATCHES]
-        found = max(largest_difference(run(*one), own.compute(*one)) for one in examples)
-        if not found < TOLERANCE:
-            raise UserError(
-                f"The exported model differs from PyTorch by {found:.1g}, and {TOLERANCE:g} are allowed; nothing was "
-                "written. If rounding is the cause, --double or fewer --steps help."
+        nonlocal difference, rounding
+        run = reload(written, format, part)
+        outputs = [run(*one) for one in examples]
+        difference, rounding = (
+            max(
+                largest_difference(found, by.compute(*one))
+                for found, one in zip(outputs, examples, strict=True)
+            )
+            for by in (part, single)
+        )
+        if not difference < TOLERANCE:
+            raise TooFar(
+                f"In {bits} bits, the exported model differs from PyTorch by {difference:.1g}, and {TOLERANCE:g} are "
+                "allowed; nothing was written."
             )
 
     make_directory(path.parent)
     write_bytes(path, content, check=check)
-    return Exported(path, own, len(content), found)
+    return Exported(path, part, len(content), bits, difference, rounding)
 
 
 def inputs_of(model: Model, part: Part, count: int, images: Tensor | None) -> list[Tensor]:

@@ -144,7 +144,7 @@ def convolution_as_product(
     """A convolution as one product, of the kernel with shifted copies of `inputs`: onnxruntime has no 64-bit ones."""
     if transposed or groups != 1 or tuple(dilation) != (1, 1):
         raise UserError(
-            "A decoder of convolutions cannot be exported to onnx with --double: use --format pt2, or leave it out."
+            "ONNX Runtime has no convolutions that a decoder needs. Use pt2, or fewer refinement steps."
         )
     C_out, _, kernel_height, kernel_width = weight.shape
     padded = with_margin(with_margin(inputs, padding[0], dim=2), padding[1], dim=3)

@@ -6,6 +6,7 @@ import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -185,6 +186,12 @@ class Model(nn.Module, ABC):
         if not self.decoder.paints_anywhere:
             return parts.resized(size)
         return replace(self.decode(parts.slots, size=size), attention=parts.attention)
+
+    def save_pretrained(self, folder: str | Path) -> Path:
+        """Writes this model into `folder`, as `emorl.save_pretrained` does; that one also knows the run of a model."""
+        import emorl  # here, because runs and their files are built on models
+
+        return emorl.save_pretrained(self, folder)
 
     def rendered(self, decoded: tuple[Tensor, Tensor], slots: Tensor, size: int | None) -> Decomposition:
         """The decomposition that log masks and components are; enlarged if the decoder cannot paint that size."""

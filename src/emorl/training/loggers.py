@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from emorl.errors import UserError, missing
+from emorl.runs.checkpoint import first_line
 from emorl.runs.config import RunConfig
 
 PACKAGES = {"tensorboard": ("tensorboard", "tensorboardX"), "wandb": ("wandb",)}  # one of them is needed
 
 
 def check_logger(name: str) -> None:
-    """Raises UserError if the package that a logger needs is not installed."""
+    """Raises UserError if the package that a logger needs is not installed, or wandb has nowhere to write to."""
     packages = PACKAGES.get(name, ())
     if packages and not any(find_spec(package) for package in packages):
         raise missing(packages[0], name, f"train.logger {name}")
+    if name == "wandb" and os.environ.get("WANDB_MODE", "online") == "online":
+        import wandb
+
+        with wandb_errors():
+            wandb.login()
 
 
 def open_loggers(run: RunConfig, directory: Path) -> list[Any]:
@@ -52,10 +61,20 @@ def wandb(directory: Path) -> Any:
         def finalize(self, status: str) -> None:
             run.finish(0 if status == "success" else 1)
 
-    try:
+    with wandb_errors():
         run = wandb.init(project="emorl", name=directory.name, dir=str(directory))
+    return WandbLogger()
+
+
+@contextmanager
+def wandb_errors() -> Iterator[None]:
+    """Raises UserError for what wandb cannot do: no account, no network."""
+    import wandb
+
+    try:
+        yield
     except wandb.Error as error:
         raise UserError(
-            f"wandb: {error} Log in with `wandb login`, or set WANDB_MODE=offline and upload later with `wandb sync`."
+            f"wandb: {first_line(error)} Log in with `wandb login`, or set WANDB_MODE=offline and upload later with "
+            "`wandb sync`."
         ) from None
-    return WandbLogger()
