@@ -64,7 +64,7 @@ def test_from_pictures_to_an_exported_model(
     assert len(rows) == COUNT
     assert len({row["picture"] for row in rows}) == COUNT
     with np.load("parts/more/1/arrays.npz") as arrays:
-        assert arrays["reconstruction"].shape == (70, 90, 3)
+        assert arrays["reconstruction"].shape == (3, 70, 90)
 
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
