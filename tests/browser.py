@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from emorl.explorer.film import FLAGS, chromium
+from emorl.explorer.chromium import FLAGS, find_chromium
 
-CHROMIUM = chromium()
+CHROMIUM = find_chromium()
 WAIT = 180_000  # milliseconds: a busy machine is slow
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 

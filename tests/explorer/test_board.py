@@ -106,17 +106,17 @@ def test_an_object_that_grows_stays_where_it_is(grow: float) -> None:
 
 @torch.no_grad()
 def test_a_turned_object_looks_as_it_did_from_a_turned_place() -> None:
-    """An ellipse, turned by a quarter in the steps of a drag, shows what it showed; nothing else moves."""
+    """An ellipse, turned by 45 degrees in the steps of a drag, shows what it showed; nothing else moves."""
     board = board_of(SPRITES, 3)
     k = an_object(board)
     place, first, mask = board.place(k), board.picture, board.masks[k]
     assert place is not None
     for n in range(1, 17):
-        board.move(k, Move(turn=n * math.pi / 32), stroke=1)
+        board.move(k, Move(turn=n * math.pi / 64), stroke=1)
     decoder = board.model.decoder
     assert isinstance(decoder, PixelDecoder)
     middle = torch.tensor([place.down, place.right])
-    places = turned_back(pixel_centres(64, like=first) - middle, math.pi / 2) + middle
+    places = turned_back(pixel_centres(64, like=first) - middle, math.pi / 4) + middle
     logit, colour = decoder.render(board.first.slots[None, [k]], places)[0, 0].split([3, 1])[::-1]
     wanted = (
         torch.cat([board.logits[:k], logit[None], board.logits[k + 1 :]]).softmax(dim=0)[k] * colour.sigmoid()
@@ -175,7 +175,7 @@ def test_slots_that_are_turned_stay_like_those_of_scenes() -> None:
     metric, mean = metric_of(slots), slots.mean(dim=0)
     away = {}
     for way, chosen in (("like slots", metric), ("any", torch.eye(len(mean)))):
-        board = board_of(SPRITES, 3)
+        board = board_of(SPRITES, 5)
         board.metric, k = chosen, an_object(board)
         turn_by(board, k, math.pi)
         assert not board.is_held

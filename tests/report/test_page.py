@@ -14,7 +14,7 @@ import pytest
 
 from browser import CHROMIUM, Visit, in_a_browser
 from emorl.cli import main
-from emorl.explorer.film import FLAGS
+from emorl.explorer.chromium import FLAGS
 from emorl.files import write_json
 from emorl.models import MODELS
 from emorl.report.groups import Extent

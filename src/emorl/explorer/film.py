@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import math
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from PIL import Image
 
 from emorl.errors import UserError
 from emorl.experiments.drawn import marked, source_of_weights
+from emorl.explorer.chromium import FLAGS, find_chromium
 from emorl.files import MARK, check_output, write_bytes
 from emorl.plots.files import in_a_row
 
@@ -46,16 +46,6 @@ POINTER = """() => {
     arrow.style.left = `${event.clientX - 1}px`; arrow.style.top = `${event.clientY - 1}px`;
   }, true);
 }"""
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-
-
-def chromium() -> str | None:
-    """Where Chromium is on this machine; None if it is not."""
-    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 class Camera:
@@ -143,7 +133,7 @@ def opened() -> Iterator[Any]:
         from playwright.sync_api import sync_playwright
     except ImportError:
         raise UserError("A film needs playwright, which is not installed: pip install playwright") from None
-    browser = chromium()
+    browser = find_chromium()
     if browser is None:
         raise UserError("A film needs Chromium, which is not here: apt-get install chromium")
     command = [sys.executable, "-m", "emorl", "explore", "--port", "0"]

@@ -27,9 +27,7 @@ DIFFERENCE = 0.02  # of z, for derivatives
 STEPS = 2  # towards each target
 LONGEST_STEP = 0.3  # radians from one target to the next; further away the steps lead astray
 MOST_TARGETS = 3  # for one request: a drag sends many
-FURTHEST_OFF = (
-    0.05  # squared difference from the turned object, as a share of that object: more is another object
-)
+FURTHEST_OFF = 0.04  # squared difference from the turned object, as a share of it: more is another object
 SHRINKAGE = (
     0.1  # of covariances towards their diagonal: there are not many more objects than numbers in a slot
 )
