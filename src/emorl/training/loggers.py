@@ -9,8 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from emorl.errors import UserError, missing
-from emorl.runs.checkpoint import first_line
+from emorl.errors import UserError, first_line, missing
 from emorl.runs.config import RunConfig
 
 PACKAGES = {"tensorboard": ("tensorboard", "tensorboardX"), "wandb": ("wandb",)}  # one of them is needed
