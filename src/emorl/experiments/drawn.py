@@ -59,6 +59,7 @@ def weights_behind(result: Result) -> list[str]:
 
 
 def checksums(names: Iterable[str]) -> dict[str, str]:
+    """The digest of each of these released weights, from its card."""
     return {name: Run.open(name).card["sha256"] for name in names}
 
 
