@@ -72,7 +72,9 @@ def start_emorl(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]
     yield start
     for process in processes:
         process.kill()
-        process.communicate()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()  # a test may have done so
 
 
 @pytest.fixture(scope="module")

@@ -93,3 +93,11 @@ def test_files_of_others_are_no_locks(tmp_path: Path) -> None:
     with locked(tmp_path):
         pass
     assert not (tmp_path / LOCK).exists()
+
+
+def test_a_lock_that_is_taken_again_and_again_names_its_process_alone(tmp_path: Path) -> None:
+    """A training that is killed leaves its lock, and the next one writes over it."""
+    for number in ("123456789", "1"):
+        (tmp_path / LOCK).write_text(f"{number}\n")
+        with locked(tmp_path):
+            assert (tmp_path / LOCK).read_bytes() == f"{os.getpid()}\n".encode()

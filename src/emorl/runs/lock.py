@@ -110,6 +110,7 @@ def check_ours(path: Path, file: int) -> None:
     """Raises UserError unless a lock file is empty or holds the number of a process, as ours do."""
     check_regular(path, os.fstat(file))
     content = os.read(file, 32)
+    os.lseek(file, 0, os.SEEK_SET)  # what is written next stands at its beginning
     if content.strip() and not (content.endswith(b"\n") and content.strip().isdigit()):
         raise UserError(f"{path} was not written by emorl, so it is left alone: choose another --out.")
 
