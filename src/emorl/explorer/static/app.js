@@ -30,6 +30,7 @@ const page = {
   // Edits wait for the answer to the one before; of those that wait, the latest wins.
   edit(kind, fields) {
     this.stop();
+    stage.endGesture(fields.stroke);
     if (this.isBusy) { this.pending = [kind, fields]; return; }
     this.isBusy = true;
     this.sentAt = performance.now();

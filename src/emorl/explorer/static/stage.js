@@ -148,6 +148,11 @@ export class Stage {
     this.page.move(slot, { ...this.gesture.total, stroke: this.gesture.stroke });
   }
 
+  // Another edit ends what adds up: after an undo, the next key must not bring back what was undone.
+  endGesture(stroke) {
+    if (this.gesture?.stroke !== stroke) this.gesture = null;
+  }
+
   // Over an object the wheel resizes it, also while it shrinks away from under the pointer; elsewhere the page scrolls.
   wheel(event) {
     const isGoingOn = this.gesture && performance.now() - this.gesture.last < QUIET;
