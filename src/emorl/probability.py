@@ -166,10 +166,13 @@ def slots_in_use(masks: Tensor, weights: Tensor | None = None, *, least: float =
     return -torch.expm1(-area.sum(dim=(-3, -2, -1)) / (least * pixels)).sum(dim=-1)
 
 
-def mask_kl(log_masks: Tensor, log_others: Tensor, *, least: float = 1e-5) -> Tensor:
+def mask_kl(
+    log_masks: Tensor, log_others: Tensor, weights: Tensor | None = None, *, least: float = 1e-5
+) -> Tensor:
     """D_KL between the slots that two sets of masks choose for a pixel, summed over pixels. Returns (B,).
 
-    Masks below `least` count as `least`: where both are nearly nothing, their ratio does not matter.
+    `weights` (H, W) say how often each pixel counts. Masks below `least` count as `least`: where both are nearly
+    nothing, their ratio does not matter.
     """
     log_p, log_q = (as_float32(t).clamp_min(math.log(least)) for t in (log_masks, log_others))
-    return (log_p.exp() * (log_p - log_q)).sum(dim=(1, 2, 3, 4))
+    return total((log_p.exp() * (log_p - log_q)).sum(dim=1), weights)

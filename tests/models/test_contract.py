@@ -33,8 +33,10 @@ def variants() -> dict[str, Any]:
     slot_models = [kind for kind in kinds if isinstance(found[kind].decoder, DecoderConfig)]
     found |= {f"{kind} pixels": varied(found[kind], decoder=PIXELS) for kind in slot_models}
     found |= {
-        f"{kind} lattice": varied(found[f"{kind} pixels"], block=3) for kind in ("slot-attention", "slot-mlp")
+        f"{kind} lattice": varied(found[f"{kind} pixels"], block=3)
+        for kind in ("slot-attention", "slot-mlp", "iodine", "monet", "genesis-v2")
     }
+    found["monet small attention"] = varied(found["monet"], attention_stride=2)
     found["efficient-morl lattice"] = varied(found["efficient-morl pixels"], objective={"block": 3})
     return found
 

@@ -16,6 +16,7 @@ from emorl.models.iodine import IODINE, IODINEConfig, refinement_weights
 from emorl.models.iodine_inputs import CHANNELS, NORMED, PixelLikelihood, refinement_inputs
 from emorl.models.parts import DecoderConfig
 from emorl.nn.decoder import SpatialBroadcastDecoder
+from emorl.nn.lattice import AllPixels
 from emorl.nn.position import cosine_grid
 from emorl.probability import noise_per_image
 from emorl.runs.presets import PRESETS
@@ -113,7 +114,7 @@ def test_what_is_normed_is_not_differentiated() -> None:
 
 def test_gradients_that_refinement_sees_are_those_of_the_loss() -> None:
     model, x, z = perturbed(SMALL), images(), torch.randn(2, 3, 4, dtype=torch.float64)
-    *_, painted, gradient = model.reconstruct(x, z, trained=False, is_last=False)
+    *_, painted, gradient = model.reconstruct(x, z, AllPixels(), trained=False, is_last=False)
     leaf = painted.clone().requires_grad_()
     (expected,) = torch.autograd.grad(-model.likelihood(x, leaf).sum(), leaf)
     torch.testing.assert_close(gradient, expected)

@@ -14,7 +14,9 @@ from emorl.models.base import Model
 from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.models.slot_attention import SlotAttention, SlotAttentionConfig
 from emorl.models.slot_mlp import SlotMLP, SlotMLPConfig
+from emorl.probability import pixel_mixture_nll, scene_noise, slots_in_use
 from emorl.runs.presets import PRESETS
+from emorl.schedules import Schedule
 from helpers import always
 
 
@@ -122,3 +124,37 @@ def test_a_scaled_start_tells_tokens_what_is_there() -> None:
 
     assert strength("keras") < 0.2
     assert strength("scaled") > 1
+
+
+def test_what_is_minimised_can_be_a_mixture_with_a_price_for_used_slots() -> None:
+    common: dict[str, Any] = {
+        "image_size": 16, "num_slots": 3, "slot_size": 4, "encoder": EncoderConfig(channels=4),
+        "decoder": DecoderConfig("pixels", channels=4),
+    }  # fmt: skip
+    x = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    costs, weights = [], None
+    for changes in (
+        {"objective": "error"},
+        {"objective": "pixel-mixture", "likelihood_sigma": 0.1},
+        {"objective": "pixel-mixture", "likelihood_sigma": 0.1, "presence": Schedule.parse(7)},
+    ):
+        model = SlotAttention(SlotAttentionConfig(**common, **changes))  # type: ignore[arg-type]
+        weights = weights or model.state_dict()
+        model.load_state_dict(weights, strict=False)
+        outcome = model.infer(x, noise=scene_noise(0, range(2)))
+        answer = outcome.steps[-1]
+        costs.append(float(outcome.loss))
+    torch.testing.assert_close(costs[0], float(outcome.terms["error"].mean()))
+    # The scale is that from -1 to 1, where a deviation is twice as large.
+    with torch.no_grad():
+        nll = pixel_mixture_nll(2 * x - 1, *model.decoder.unbounded(answer.slots), 0.2)
+    torch.testing.assert_close(costs[1], float(nll.mean()) / x[0].numel())
+    used = float(slots_in_use(answer.masks).mean())
+    torch.testing.assert_close(costs[2] - costs[1], 7 * used / x[0].numel(), rtol=1e-3, atol=1e-6)
+
+
+def test_a_price_for_slots_needs_nats() -> None:
+    with pytest.raises(UserError, match=r"needs --model.objective pixel-mixture"):
+        SlotAttentionConfig(presence=Schedule.parse(10))
+    with pytest.raises(UserError, match=r"model\.presence must never be below 0"):
+        SlotAttentionConfig(objective="pixel-mixture", presence=Schedule.parse(-1))

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from emorl.errors import UserError, check_numbers
 from emorl.geco import GecoConfig
 from emorl.models.base import Model
-from emorl.models.parts import DecoderConfig, EncoderConfig, check_block
+from emorl.models.parts import DecoderConfig, EncoderConfig, check_block, pixels_to_look_at
 from emorl.nn import initialise
 from emorl.nn.gradient import value_and_gradient
-from emorl.nn.lattice import Lattice, draw_lattice
+from emorl.nn.lattice import Pixels
 from emorl.nn.prior import HierarchicalPrior, Prior
 from emorl.nn.refinement import RefinementNetwork
 from emorl.nn.stochastic import StochasticLayer
@@ -210,12 +210,11 @@ class EfficientMORL(Model):
         Only the sum can be differentiated: with respect to the decoder too in training, to `z` alone at test time,
         and not at all where nothing follows. Training looks at a lattice of pixels, if configured.
         """
-        size, block = self.config.image_size, self.config.objective.block
-        lattice = draw_lattice(size, block, x.device) if is_training and block > 1 else None
+        pixels = pixels_to_look_at(x, self.config.objective.block, training=is_training)
         parameters = self.decoder.parameters() if is_training else ()
 
         def f(z: Tensor, images: slice) -> tuple[Tensor, ...]:
-            return self.explain(x[images], lattice, z)
+            return self.explain(x[images], pixels, z)
 
         total, _, *rest = value_and_gradient(
             f,
@@ -226,22 +225,17 @@ class EfficientMORL(Model):
         )
         return total, *rest
 
-    def explain(self, x: Tensor, lattice: Lattice | None, z: Tensor) -> tuple[Tensor, ...]:
-        """Decodes `z`. Returns cost and NLL per image, masks and components, at the pixels of `lattice` if given.
+    def explain(self, x: Tensor, pixels: Pixels, z: Tensor) -> tuple[Tensor, ...]:
+        """Decodes `z`. Returns cost and NLL per image, masks and components, at these `pixels`.
 
         What is decoded costs its weighted NLL, and its used slots. That slots are used at all is the prior's matter, as
         the KL is, so β weighs it.
         """
-        sigma = float(self.sigma)
-        if lattice is None:
-            log_masks, components = self.decoder(z)
-            nll = self.likelihood(x, log_masks, components, sigma)
-        else:
-            log_masks, components = self.decoder(z, lattice.coordinates(like=z))
-            nll = self.likelihood(lattice.of(x), log_masks, components, sigma, lattice.weights)
+        log_masks, components = self.decoder(z, pixels.coordinates(like=z))
+        nll = self.likelihood(pixels.of(x), log_masks, components, float(self.sigma), pixels.weights)
         masks, cost = log_masks.exp(), self.reconstruction_weight * nll
         if self.config.objective.presence.largest > 0:
-            used = slots_in_use(masks, None if lattice is None else lattice.weights)
+            used = slots_in_use(masks, pixels.weights)
             cost = cost + self.kl_weight * self.presence * used
         return cost, nll, masks, components
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from emorl.errors import UserError, check_numbers
 from emorl.geco import KLGecoConfig
 from emorl.models.base import Model
-from emorl.models.parts import DecoderConfig
+from emorl.models.parts import DecoderConfig, check_block, pixels_to_look_at
 from emorl.nn.autoregressive import AutoregressivePrior, posterior_from
 from emorl.nn.mlp import mlp
 from emorl.nn.position import PositionProjection, coordinate_grid
@@ -45,17 +45,20 @@ class GenesisV2Config:
     decoder: DecoderConfig = field(default_factory=lambda: DecoderConfig("normed"))
     frequencies: int = 0  # of the sines that tell features their position, per axis; 0, as published: none
     hidden_size: int = 256  # of the prior's LSTM
-    likelihood: Literal["gaussian", "mixture"] = "mixture"  # one Gaussian around the sum, or one per slot
+    # One Gaussian around the sum, or one per slot, each channel or each pixel explained by one of them.
+    likelihood: Literal["gaussian", "mixture", "pixel-mixture"] = "mixture"
     likelihood_sigma: float = 0.7  # scale of those Gaussians
     scale_bias: float = 0.0  # initial bias of the posterior's raw scale; -3.5 is a deviation of 0.05
     mask_weight: float = 0.0  # of the KL from clustered to decoded masks, which trains the clustering alone
+    block: int = 1  # train on one pixel of each block x block, drawn anew (nn/lattice.py); needs "pixels"
     geco: KLGecoConfig = field(default_factory=KLGecoConfig)
 
     def __post_init__(self) -> None:
         check_numbers(
             "model", self, image_size=16, num_slots=1, slot_size=1, channels=GROUPS, embedding_size=2, frequencies=0,
-            hidden_size=1, mask_weight=0, positive=("likelihood_sigma",),
+            hidden_size=1, mask_weight=0, block=1, positive=("likelihood_sigma",),
         )  # fmt: skip
+        check_block("model.block", self.block, self.decoder)
         widths = {"channels": self.channels}
         if self.decoder.layout == "normed":
             widths["decoder.channels"] = self.decoder.channels or GROUPS
@@ -99,13 +102,16 @@ class GenesisV2(Model):
             features = features + self.position(*features.shape[-2:])
         q = posterior_from(self.posterior(pool(self.feature_head(features), log_clusters.exp())))
         z = noise.answer(q)
-        log_masks, components = self.decoder(z)
+        pixels = pixels_to_look_at(x, self.config.block, training=torch.is_grad_enabled())
+        log_masks, components = self.decoder(z, pixels.coordinates(like=z))
 
-        nll = self.likelihood(x, log_masks, components, self.config.likelihood_sigma)
+        sigma = self.config.likelihood_sigma
+        nll = self.likelihood(pixels.of(x), log_masks, components, sigma, pixels.weights)
         # The authors estimate the KL by the sample; given the slots before, it is known in closed form.
         kl = q.kl(self.prior(z))
         beta = self.geco.beta.clone()  # `adapt` changes it in place, and what was logged must not follow
-        clusters_kl = mask_kl(log_clusters, log_masks.detach())
+        log_clusters = pixels.of(log_clusters)
+        clusters_kl = mask_kl(log_clusters, log_masks.detach(), pixels.weights)
         loss = nll + beta * kl + self.config.mask_weight * clusters_kl
         terms = {"nll": nll, "kl": kl, "mask_kl": clusters_kl, "kl_weight": beta}
         clusters = log_clusters.exp().detach()

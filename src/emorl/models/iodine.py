@@ -16,13 +16,14 @@ from torch.utils.checkpoint import checkpoint
 from emorl.errors import check_numbers, check_range
 from emorl.models.base import Model
 from emorl.models.iodine_inputs import CHANNELS, NORMED, PixelLikelihood, refinement_inputs
-from emorl.models.parts import DecoderConfig
+from emorl.models.parts import DecoderConfig, check_block, pixels_to_look_at
 from emorl.nn import initialise
 from emorl.nn.gradient import value_and_gradient
+from emorl.nn.lattice import AllPixels, Pixels, middle_lattice
 from emorl.nn.mlp import mlp
 from emorl.nn.position import coordinate_grid, cosine_grid
 from emorl.nn.recurrent import LSTM
-from emorl.probability import Gaussian, Noise, as_float32
+from emorl.probability import Gaussian, Noise, as_float32, total
 from emorl.schedules import Schedule
 from emorl.types import Decomposition, Outcome
 
@@ -56,14 +57,17 @@ class IODINEConfig:
     initialisation: Literal["official", "scaled"] = "official"  # Sonnet's defaults, or He and Xavier
     scale_bias: float = 0.0  # what each refinement adds to the unconstrained scale at the start
     kl_weight: Schedule = Schedule.parse(1)  # β
+    # Train on, and refine at all times by, one pixel of each block x block (nn/lattice.py); needs "pixels".
+    block: int = 1
 
     def __post_init__(self) -> None:
         check_numbers(
             "model", self, image_size=5, num_slots=1, slot_size=1, num_steps=1, refine_channels=1,
-            refine_layers=1, refine_kernel=1, lstm_size=0,
+            refine_layers=1, refine_kernel=1, lstm_size=0, block=1,
             positive=("likelihood_sigma", "prior_variance"),
         )  # fmt: skip
         check_range("model.refine_layers", self.refine_layers, 1, MOST_LAYERS)
+        check_block("model.block", self.block, self.decoder)
 
 
 class IODINE(Model):
@@ -103,6 +107,7 @@ class IODINE(Model):
         training, beta = torch.is_grad_enabled(), self.kl_weight
         lam, state = self.lam0.expand(x.shape[0], K, -1), None
         loss, steps, updates = x.new_zeros(()), [], {}
+        lattice = self.lattice(x)
         for t, weight in enumerate(refinement_weights(T)):
             with torch.enable_grad():  # refinement differentiates, at test time too
                 # There each step starts a new graph, so memory does not grow with T.
@@ -110,54 +115,67 @@ class IODINE(Model):
                 q = Gaussian.from_params(lam)
                 z = noise.answer(q) if 0 < t == T else noise.sample(q)  # the first draw tells slots apart
                 kl = q.kl(Gaussian(torch.zeros_like(z), z.new_full(z.shape, self.config.prior_variance**0.5)))
-                total, nll, *picture = self.reconstruct(x, z, trained=training and weight > 0, is_last=t == T)
-                loss_t = total + beta * kl.sum()
+                pixels = lattice if training or t < T else AllPixels()  # the answer is painted in full
+                cost, nll, *picture = self.reconstruct(
+                    x, z, pixels, trained=training and weight > 0, is_last=t == T
+                )
+                loss_t = cost + beta * kl.sum()
                 loss = loss + weight * loss_t
                 if t == T or trace:
-                    steps.append(shown(picture[0], q.mu.detach()))
+                    in_full = picture[0] if training or pixels.weights is None else self.paint(z).detach()
+                    steps.append(shown(in_full, q.mu.detach()))
                 if t < T:
                     (gradient,) = torch.autograd.grad(loss_t, lam, retain_graph=training)
             if t < T:
-                delta, state = self.refine(self.look(x, z, *picture), lam, gradient, state)
+                delta, state = self.refine(self.look(x, z, pixels, *picture), lam, gradient, state)
                 lam = lam + delta
                 updates[f"update_{t + 1}"] = delta.detach().flatten(1).norm(dim=1)
         terms = {"nll": nll, "kl": kl.detach(), **updates}
         return Outcome(loss / x.shape[0], terms, tuple(steps))
 
+    def lattice(self, x: Tensor) -> Pixels:
+        """The pixels that refinement looks at: drawn anew in training, always the same ones at test time."""
+        block = self.config.block
+        if block == 1 or torch.is_grad_enabled():
+            return pixels_to_look_at(x, block, training=True)
+        return middle_lattice(self.config.image_size, block, x.device)
+
     def reconstruct(
-        self, x: Tensor, z: Tensor, *, trained: bool, is_last: bool
+        self, x: Tensor, z: Tensor, pixels: Pixels, *, trained: bool, is_last: bool
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Decodes `z`. Returns its NLL summed over images, per image, what slots paint, and the gradient of that.
 
-        Only the sum can be differentiated: with respect to the decoder too where the loss counts, to `z` alone where
-        it only guides refinement, and not at all where nothing follows.
+        All of it at these `pixels`. Only the sum can be differentiated: with respect to the decoder too where the loss
+        counts, to `z` alone where it only guides refinement, and not at all where nothing follows.
         """
         parameters = self.decoder.parameters() if trained else ()
         needed = trained or not is_last
 
         def f(z: Tensor, images: slice) -> tuple[Tensor, ...]:
-            return self.explain(x[images], z, needs_gradient=needed)
+            return self.explain(x[images], z, pixels, needs_gradient=needed)
 
         return value_and_gradient(  # type: ignore[return-value]
             f, z, parameters, needed=needed, images_at_once=self.decoder.images_at_once(z)
         )
 
-    def explain(self, x: Tensor, z: Tensor, *, needs_gradient: bool) -> tuple[Tensor, Tensor, Tensor]:
+    def explain(
+        self, x: Tensor, z: Tensor, pixels: Pixels, *, needs_gradient: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Decodes `z`. Returns its NLL per image, what slots paint, and the gradient of the NLL with respect to that.
 
         Autograd computes that gradient for the one of `z`, but does not return it. Likelihoods are cheap beside
         decoders, so it is computed a second time; it is zero if not needed.
         """
-        painted = self.paint(z)
-        nll = -self.likelihood(x, painted).sum(dim=(1, 2, 3))
+        x, painted = pixels.of(x), self.paint(z, pixels.coordinates(like=z))
+        nll = -total(self.likelihood(x, painted), pixels.weights)
         if not needs_gradient:
             return nll, painted, torch.zeros_like(painted)
         with torch.enable_grad():
             seen = painted.detach().requires_grad_()
-            (gradient,) = torch.autograd.grad(-self.likelihood(x, seen).sum(), seen)
+            (gradient,) = torch.autograd.grad(-total(self.likelihood(x, seen), pixels.weights).sum(), seen)
         return nll, painted, gradient
 
-    def look(self, x: Tensor, z: Tensor, painted: Tensor, gradient: Tensor) -> Tensor:
+    def look(self, x: Tensor, z: Tensor, pixels: Pixels, painted: Tensor, gradient: Tensor) -> Tensor:
         """Returns the features (B, K, C) that refinement computes from the pictures that `z` has `painted`.
 
         In training its activations are computed again in the backward pass, so that memory does not grow with T.
@@ -165,7 +183,8 @@ class IODINE(Model):
 
         def f(z: Tensor) -> Tensor:
             again = training and self.config.picture_gradients
-            return self.refine.look(x, self.paint(z) if again else painted, gradient)
+            pictures = self.paint(z, pixels.coordinates(like=z)) if again else painted
+            return self.refine.look(pixels.of(x), pictures, gradient)
 
         training = torch.is_grad_enabled()
         if not training:
@@ -230,7 +249,7 @@ class RefinementNetwork(nn.Module):
         self.convolutions = nn.Sequential(*layers)
         self.convolutions.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.pooling = config.refine_pooling
-        side = -(-config.image_size // 2**config.refine_layers)
+        side = -(-config.image_size // (config.block * 2**config.refine_layers))
         self.mlp = mlp(C if self.pooling else C * side**2, *config.refine_sizes, activation=nn.ELU)
         self.norm_gradient = nn.LayerNorm(2 * D)
         size = (C, *config.refine_sizes)[-1] + 4 * D + self.constant

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from torch import Tensor
+
 from emorl.errors import UserError, check_numbers
 from emorl.nn.decoder import SlotDecoder, SpatialBroadcastDecoder
 from emorl.nn.encoder import ImageEncoder, Layout
+from emorl.nn.lattice import AllPixels, Pixels, draw_lattice
 from emorl.nn.pixels import PixelDecoder
 
 
@@ -65,3 +68,8 @@ def check_block(name: str, block: int, decoder: DecoderConfig) -> None:
         raise UserError(
             f"{name} = {block} needs --model.decoder.layout pixels: convolutions paint whole images."
         )
+
+
+def pixels_to_look_at(x: Tensor, block: int, *, training: bool) -> Pixels:
+    """Which pixels of images `x` (B, 3, H, W) a pass paints: one of each block in training, all of them otherwise."""
+    return draw_lattice(x.shape[-1], block, x.device) if training and block > 1 else AllPixels()

@@ -11,14 +11,14 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from emorl.errors import check_numbers
+from emorl.errors import UserError, check_numbers
 from emorl.models.base import Model
-from emorl.models.parts import DecoderConfig, EncoderConfig, check_block
+from emorl.models.parts import DecoderConfig, EncoderConfig, check_block, pixels_to_look_at
 from emorl.nn import initialise
 from emorl.nn.attention import SetAttention
-from emorl.nn.lattice import draw_lattice
 from emorl.nn.mlp import mlp
-from emorl.probability import Gaussian, Noise, total
+from emorl.probability import Gaussian, Noise, pixel_mixture_nll, slots_in_use, total
+from emorl.schedules import Schedule
 from emorl.types import Decomposition, Outcome
 
 
@@ -32,40 +32,59 @@ class SlotAutoencoderConfig:
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     decoder: DecoderConfig = field(default_factory=lambda: DecoderConfig("deconv"))
     block: int = 1  # train on one pixel of each block x block, drawn anew (nn/lattice.py); needs "pixels"
+    # What is minimised: the squared error, as published, or the NLL of pixels each explained by one slot.
+    objective: Literal["error", "pixel-mixture"] = "error"
+    likelihood_sigma: float = 0.1  # scale of that mixture, on the scale from 0 to 1
+    # Nats that each used slot costs beside that NLL; above 0, slots that are not needed become empty.
+    presence: Schedule = Schedule.parse(0)
 
     def __post_init__(self) -> None:
-        check_numbers("model", self, image_size=5, num_slots=1, slot_size=1, block=1)
+        check_numbers(
+            "model", self, image_size=5, num_slots=1, slot_size=1, block=1, positive=("likelihood_sigma",)
+        )
+        if self.presence.smallest < 0:
+            raise UserError(f"model.presence must never be below 0, as in {str(self.presence)!r}.")
+        if self.presence.largest > 0 and self.objective == "error":
+            raise UserError("model.presence is in nats, so it needs --model.objective pixel-mixture.")
         check_block("model.block", self.block, self.decoder)
 
 
 class SlotAutoencoder(Model):
-    """An encoder of tokens, a decoder of slots, and the squared error between image and reconstruction."""
+    """An encoder of tokens, a decoder of slots, and the error between image and reconstruction."""
 
     terms = ("error",)
     config: SlotAutoencoderConfig
+    presence: Tensor
 
     def __init__(self, config: SlotAutoencoderConfig) -> None:
         super().__init__()
         self.config = config
         self.encoder = config.encoder.build()
         self.decoder = config.decoder.build(image_size=config.image_size, slot_size=config.slot_size)
+        self.register_schedules()
 
-    def reconstruct(self, x: Tensor, slots: Tensor) -> tuple[Tensor, Decomposition]:
-        """Returns the squared error of each image, on the scale from -1 to 1, and the decoding.
+    @property
+    def schedules(self) -> dict[str, Schedule]:
+        """The cost of a used slot, if there is one."""
+        return {"presence": self.config.presence} if self.config.presence.largest > 0 else {}
 
-        Training looks at a lattice of pixels, if configured.
+    def reconstruct(self, x: Tensor, slots: Tensor) -> tuple[Tensor, Tensor, Decomposition]:
+        """Returns what is minimised, of each image, its squared error on the scale from -1 to 1, and the decoding.
+
+        Both are means over pixels and channels. Training looks at a lattice of pixels, if configured.
         """
-        size, block = self.config.image_size, self.config.block
-        if block > 1 and torch.is_grad_enabled():
-            lattice = draw_lattice(size, block, x.device)
-            log_masks, colours = self.decoder.unbounded(slots, lattice.coordinates(like=slots))
-            x, weights = lattice.of(x), lattice.weights
-        else:
-            log_masks, colours = self.decoder.unbounded(slots)
-            weights = None
-        squares = (2 * x - 1 - (log_masks.exp() * colours).sum(dim=1)).square()
-        error = total(squares, weights) / (3 * size**2)
-        return error, self.rendered((log_masks, to_unit(colours)), slots, None)
+        pixels = pixels_to_look_at(x, self.config.block, training=torch.is_grad_enabled())
+        log_masks, colours = self.decoder.unbounded(slots, pixels.coordinates(like=slots))
+        wanted, masks = 2 * pixels.of(x) - 1, log_masks.exp()
+        error = total((wanted - (masks * colours).sum(dim=1)).square(), pixels.weights) / x[0].numel()
+        cost = error
+        if self.config.objective == "pixel-mixture":
+            sigma = 2 * self.config.likelihood_sigma
+            nll = pixel_mixture_nll(wanted, log_masks, colours, sigma, pixels.weights)
+            if self.schedules:
+                nll = nll + self.presence * slots_in_use(masks, pixels.weights)
+            cost = nll / x[0].numel()
+        return cost, error, self.rendered((log_masks, to_unit(colours)), slots, None)
 
     def decode(self, slots: Tensor, *, size: int | None = None) -> Decomposition:
         """As Model has it, with colours cut off at 0 and 1."""
@@ -145,7 +164,7 @@ class SlotAttention(SlotAutoencoder):
             slots = self.gru(update.flatten(0, 1), slots.flatten(0, 1)).reshape(shape)
             slots = slots + self.mlp(self.norm(slots))
             if t == T or trace:
-                error, step = self.reconstruct(x, slots)
+                cost, error, step = self.reconstruct(x, slots)
                 attention = alpha.detach().unflatten(-1, (1, side, side))
                 steps.append(replace(step.detach(), attention=attention))
-        return Outcome(error.mean(), {"error": error.detach()}, tuple(steps))
+        return Outcome(cost.mean(), {"error": error.detach()}, tuple(steps))

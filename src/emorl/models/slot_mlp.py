@@ -49,5 +49,5 @@ class SlotMLP(SlotAutoencoder):
         tokens = as_float32(self.encoder(x)).mT.unflatten(-1, (side, side))  # CPUs do not resize bf16
         tokens = F.interpolate(tokens, size=(GRID, GRID), mode="bilinear", antialias=True)
         slots = self.mlp(tokens.flatten(1)).unflatten(-1, (K, -1))
-        error, step = self.reconstruct(x, slots)
-        return Outcome(error.mean(), {"error": error.detach()}, (step.detach(),))
+        cost, error, step = self.reconstruct(x, slots)
+        return Outcome(cost.mean(), {"error": error.detach()}, (step.detach(),))

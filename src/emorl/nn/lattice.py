@@ -2,6 +2,7 @@
 
 Each block gives one pixel, drawn anew, that counts for all pixels of its block. The mean over all lattices is the sum
 over all pixels, so a loss on a lattice is unbiased; one pixel per block varies less than pixels drawn anywhere.
+Outside training AllPixels takes its place, so that models need not tell the two apart.
 """
 
 from __future__ import annotations
@@ -31,6 +32,22 @@ class Lattice:
         return centres(torch.stack([self.rows, self.columns], dim=-1).to(like.dtype), self.size)
 
 
+class AllPixels:
+    """Every pixel of an image, each once: what a pass looks at if not at a lattice."""
+
+    weights = None  # all alike
+
+    def of(self, images: Tensor) -> Tensor:
+        """The `images` themselves."""
+        return images
+
+    def coordinates(self, like: Tensor) -> None:
+        """None, which every decoder takes for all pixels."""
+
+
+Pixels = Lattice | AllPixels
+
+
 def pixel_centres(size: int, like: Tensor) -> Tensor:
     """Row and column of every pixel's centre, (size, size, 2), in an image that reaches from -1 to 1.
 
@@ -57,6 +74,14 @@ def draw_lattice(size: int, block: int, device: torch.device) -> Lattice:
     rows = starts[:, None] + (down * height).long()
     columns = starts + (right * width).long()
     return Lattice(rows, columns, (height * width).float(), size)
+
+
+def middle_lattice(size: int, block: int, device: torch.device) -> Lattice:
+    """The pixel in the middle of each block: always the same, for inference that looks at a lattice."""
+    starts, lengths = (t.to(device) for t in blocks(size, block))
+    middle = starts + lengths // 2
+    rows, columns = torch.meshgrid(middle, middle, indexing="ij")
+    return Lattice(rows, columns, (lengths[:, None] * lengths).float(), size)
 
 
 @cache

@@ -47,11 +47,23 @@ LEAST: dict[str, Any] = LEAN | {
 }
 
 
+# What EfficientMORL's recipe has for larger images, for every system that can have it: the tokens, and a decoder of
+# single pixels that trains on one pixel of each block (docs/learning.md).
+TOKENS = EncoderConfig("pyramid", channels=64, frequencies=8)
+PIXELS = DecoderConfig("pixels")
+LARGER: dict[str, dict[str, Any]] = {
+    "multi-dsprites": {"image_size": 64, "num_slots": 6, "decoder": PIXELS, "block": 3},
+    "clevr6": {"image_size": 96, "num_slots": 7, "decoder": PIXELS, "block": 4},
+}
+CLEVR6_FAST = DataConfig("clevr6-fast", train_size=20_000)
+
+
 def named(kind: str, presets: Mapping[str, tuple[Any, TrainConfig]]) -> dict[str, RunConfig]:
     """Presets "kind/name" of a model's configurations, by data set and, if not for small machines, -paper or -tiny."""
+    data = {"clevr6": CLEVR6_FAST}  # small machines have scenes that are quick to make
     return {
         f"{kind}/{name}": RunConfig(
-            model, DataConfig(name.removesuffix("-paper").removesuffix("-tiny")), train
+            model, data.get(name) or DataConfig(name.removesuffix("-paper").removesuffix("-tiny")), train
         )
         for name, (model, train) in presets.items()
     }

@@ -9,7 +9,7 @@ from emorl.geco import GecoConfig
 from emorl.models.efficient_morl import EfficientMORLConfig, InferenceConfig, ObjectiveConfig
 from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.runs.config import RunConfig, TrainConfig
-from emorl.runs.presets.common import FAST, TINY, named
+from emorl.runs.presets.common import FAST, PIXELS, TINY, TOKENS, named
 from emorl.schedules import Schedule
 
 TETROMINOES = EfficientMORLConfig(
@@ -79,8 +79,8 @@ def recipe(
         image_size=image_size,
         num_slots=num_slots,
         slot_size=64,
-        encoder=EncoderConfig("pyramid", channels=64, frequencies=8),
-        decoder=DecoderConfig("pixels"),
+        encoder=TOKENS,
+        decoder=PIXELS,
         inference=replace(SMALL_INFERENCE, own_frame=64, sharpness=4.0),
         objective=replace(
             SMALL_OBJECTIVE,
@@ -110,13 +110,9 @@ PRESETS = named(
             replace(FAST, steps=9_000, num_steps=Schedule.parse(3)),
         ),
         "multi-dsprites-textured": (TEXTURED_FAST, replace(FAST, steps=4_000)),
+        "clevr6": (recipe(96, 7, block=4, sigma="0.1"), replace(RECIPE, steps=8_000)),
         "tetrominoes-tiny": (TETROMINOES_TINY, TINY),
     },
-)
-PRESETS["efficient-morl/clevr6"] = RunConfig(
-    recipe(96, 7, block=4, sigma="0.1"),
-    DataConfig("clevr6-fast", train_size=20_000),
-    replace(RECIPE, steps=8_000),
 )
 
 

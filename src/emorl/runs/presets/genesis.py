@@ -9,7 +9,7 @@ from emorl.models.genesis import GenesisConfig
 from emorl.models.genesis_v2 import GenesisV2Config
 from emorl.models.parts import DecoderConfig
 from emorl.runs.config import TrainConfig
-from emorl.runs.presets.common import FAST, TINY, named
+from emorl.runs.presets.common import FAST, LARGER, TINY, named
 from emorl.schedules import Schedule
 
 PAPER = TrainConfig(
@@ -82,6 +82,21 @@ V2_FAST = GenesisV2Config(
     # Hardly any KL until the squared error is below 0.002; then as much as that leaves room for.
     geco=KLGecoConfig(goal=-0.875, start=0.01, bounds=(0.01, 1.0)),
 )
+
+
+def larger_v2(dataset: str) -> GenesisV2Config:
+    """For larger images: a slot explains a pixel alone, so that the background gets one."""
+    return replace(
+        V2_FAST,
+        **LARGER[dataset],
+        slot_size=64,
+        likelihood="pixel-mixture",
+        likelihood_sigma=0.1,
+        # As above, below a squared error of 0.002 with this scale.
+        geco=KLGecoConfig(goal=-1.284, start=0.01, bounds=(0.01, 1.0)),
+    )
+
+
 V2_TINY = replace(
     V2_FAST,
     slot_size=8,
@@ -99,6 +114,8 @@ V2 = named(
         "multi-dsprites-paper": (GenesisV2Config(image_size=64, num_slots=6), PAPER),
         "clevr6-paper": (GenesisV2Config(), PAPER),
         "tetrominoes": (V2_FAST, replace(FAST, steps=12_000, num_steps=None)),
+        "multi-dsprites": (larger_v2("multi-dsprites"), replace(FAST, steps=10_000, num_steps=None)),
+        "clevr6": (larger_v2("clevr6"), replace(FAST, steps=6_000, num_steps=None)),
         "tetrominoes-tiny": (V2_TINY, replace(TINY, num_steps=None)),
     },
 )

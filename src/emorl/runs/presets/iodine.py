@@ -7,7 +7,7 @@ from dataclasses import replace
 from emorl.models.iodine import IODINEConfig
 from emorl.models.parts import DecoderConfig
 from emorl.runs.config import TrainConfig
-from emorl.runs.presets.common import FAST, TINY, named
+from emorl.runs.presets.common import FAST, LARGER, TINY, named
 from emorl.schedules import Schedule
 
 # A tenth of the rate after a million steps. Published with a beta1 of 0.95; Adam's default here.
@@ -43,6 +43,25 @@ TETROMINOES_FAST = replace(
     scale_bias=-3.0,
     kl_weight=Schedule.parse("0.007 800:0.007 geometric 4000:1"),
 )
+
+
+def larger(dataset: str) -> IODINEConfig:
+    """For larger images refinement looks at a lattice of pixels, and the mixture of the paper gives objects a slot."""
+    return replace(
+        TETROMINOES_FAST,
+        **LARGER[dataset],
+        slot_size=64,
+        num_steps=3,
+        likelihood="mixture",
+        likelihood_sigma=0.1,
+        refine_channels=64,
+        refine_layers=2,
+        refine_sizes=(128,),
+        lstm_size=128,
+        kl_weight=Schedule.parse("0.007 8%:0.007 geometric 40%:1"),
+    )
+
+
 TETROMINOES_TINY = replace(
     TETROMINOES_FAST,
     slot_size=8,
@@ -66,6 +85,8 @@ PRESETS = named(
             replace(PAPER, batch_size=32, learning_rate=Schedule.parse("1e-3 geometric 1000000:1e-4")),
         ),
         "tetrominoes": (TETROMINOES_FAST, replace(FAST, steps=8_000, num_steps=None)),
+        "multi-dsprites": (larger("multi-dsprites"), replace(FAST, steps=8_000, num_steps=None)),
+        "clevr6": (larger("clevr6"), replace(FAST, steps=6_000, num_steps=None)),
         "tetrominoes-tiny": (TETROMINOES_TINY, replace(TINY, num_steps=None)),
     },
 )

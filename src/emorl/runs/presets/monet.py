@@ -7,7 +7,7 @@ from dataclasses import replace
 from emorl.models.monet import MONetConfig
 from emorl.models.parts import DecoderConfig
 from emorl.runs.config import TrainConfig
-from emorl.runs.presets.common import FAST, TINY, named
+from emorl.runs.presets.common import FAST, LARGER, TINY, named
 from emorl.schedules import Schedule
 
 PAPER = TrainConfig(
@@ -32,6 +32,20 @@ TETROMINOES_FAST = replace(
     kl_weight=0.1,
     mask_weight=1.0,
 )
+
+
+def larger(dataset: str) -> MONetConfig:
+    """Attention looks at larger images at half their size."""
+    return replace(
+        TETROMINOES_FAST,
+        **LARGER[dataset],
+        slot_size=64,
+        attention_stride=2,
+        background_sigma=0.1,
+        foreground_sigma=0.11,
+    )
+
+
 TETROMINOES_TINY = replace(
     TETROMINOES_FAST,
     slot_size=8,
@@ -51,6 +65,8 @@ PRESETS = named(
             replace(PAPER, batch_size=32, learning_rate=Schedule.parse("3e-5 geometric 500000:1.5e-5")),
         ),
         "tetrominoes": (TETROMINOES_FAST, replace(FAST, steps=8_000, num_steps=None)),
+        "multi-dsprites": (larger("multi-dsprites"), replace(FAST, steps=8_000, num_steps=None)),
+        "clevr6": (larger("clevr6"), replace(FAST, steps=5_000, num_steps=None)),
         "tetrominoes-tiny": (TETROMINOES_TINY, replace(TINY, num_steps=None)),
     },
 )
