@@ -166,6 +166,16 @@ def slots_in_use(masks: Tensor, weights: Tensor | None = None, *, least: float =
     return -torch.expm1(-area.sum(dim=(-3, -2, -1)) / (least * pixels)).sum(dim=-1)
 
 
+def excess_area(masks: Tensor, weights: Tensor | None, free: float) -> Tensor:
+    """Σ_k log(max(1, area_k / free)) of `masks` (B, K, 1, H, W), areas as shares of the image. Returns (B,).
+
+    Concave in what is beyond `free`: two slots that share pixels cost more than one that has them all.
+    """
+    area = masks if weights is None else masks * weights
+    pixels = masks.shape[-2] * masks.shape[-1] if weights is None else weights.sum()
+    return (area.sum(dim=(-3, -2, -1)) / (free * pixels)).clamp_min(1).log().sum(dim=-1)
+
+
 def mask_kl(
     log_masks: Tensor, log_others: Tensor, weights: Tensor | None = None, *, least: float = 1e-5
 ) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ from emorl.nn import decoder
 from emorl.nn.decoder import SpatialBroadcastDecoder
 from emorl.nn.position import PositionProjection
 from emorl.nn.recurrent import DualGRU
-from emorl.probability import Gaussian, noise_per_image, slots_in_use
+from emorl.probability import Gaussian, excess_area, noise_per_image, slots_in_use
 from emorl.runs.presets import PRESETS
 from emorl.runs.presets.efficient_morl import TETROMINOES
 from emorl.schedules import Schedule
@@ -246,6 +247,35 @@ def test_a_used_slot_costs_once_and_the_kl_weight_counts() -> None:
     used = slots_in_use(without.steps[-1].masks)
     torch.testing.assert_close(with_cost.loss - without.loss, 0.7 * 10 * used.mean())
     torch.testing.assert_close(with_cost.terms["nll"], without.terms["nll"])
+
+
+def test_what_a_slot_covers_beyond_the_free_area_has_a_price() -> None:
+    x, outcomes = images(), []
+    for price in (0, 10):
+        changed = varied(
+            SMALL, objective={"area_price": Schedule.parse(price), "free_area": 0.2, "loss_weights": "paper"}
+        )
+        torch.manual_seed(0)
+        model = EfficientMORL(changed).double()
+        outcomes.append(model(x, num_steps=0, noise=noise_per_image([0, 1])))
+    without, with_price = outcomes
+    shares = without.steps[-1].masks.mean(dim=(2, 3, 4))
+    expected = 10 * (shares / 0.2).clamp_min(1).log().sum(dim=1)
+    assert (expected > 0).all()
+    torch.testing.assert_close(with_price.loss - without.loss, expected.mean())
+
+
+def test_one_large_slot_is_cheaper_than_two_that_share_its_pixels_and_small_ones_are_free() -> None:
+    masks = torch.zeros(3, 3, 1, 10, 10)
+    masks[0, 0], masks[0, 1, :, 0] = 1, 0
+    masks[0, 1, :, :1, :8], masks[0, 0, :, :1, :8] = 1, 0  # an object of 8 % and the rest
+    masks[1, 0, :, :5], masks[1, 1, :, 5:] = 1, 1  # halves
+    masks[2, 0] = 1  # everything in one slot
+    alone, halves, merged = excess_area(masks, None, 0.1).tolist()
+    assert alone < merged < halves
+    torch.testing.assert_close(alone, math.log(9.2), rtol=1e-5, atol=1e-5)
+    lattice = torch.full((10, 10), 4.0)
+    torch.testing.assert_close(excess_area(masks, lattice, 0.1), excess_area(masks, None, 0.1))
 
 
 def test_ancestral_draws_condition_the_prior_on_the_samples_used() -> None:

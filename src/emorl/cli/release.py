@@ -31,4 +31,4 @@ def release_command(
     where, opened = choose_device(device), Run.open(run)
     opened.model.to(where)
     card = release(opened, name, preset, folder=folder)
-    print(json.dumps({key: card[key] for key in ("name", "scores", "scores_without_refinement")}, indent=2))
+    print(json.dumps({"name": name, "scores": card["scores"]}, indent=2))

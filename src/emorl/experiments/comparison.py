@@ -129,7 +129,8 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
                 labels.append(parts(run.label)[0])
         titles = ["image", "rebuilt", "masks", *(f"slot {k}" for k in range(len(panels[0]) - 3))]
         picture = Panels(panels, labels, titles, slots_from=3)
-        save_picture(picture, path.with_name(f"{path.stem}-{dataset}.png"))
+        name = dataset.removesuffix("-fast")  # scenes that are quick to make stand for the paper's
+        save_picture(picture, path.with_name(f"{path.stem}-{name}.png"))
 
 
 EXPERIMENT = Experiment(

@@ -24,7 +24,7 @@ from emorl.nn.lattice import Pixels
 from emorl.nn.prior import HierarchicalPrior, Prior
 from emorl.nn.refinement import RefinementNetwork
 from emorl.nn.stochastic import StochasticLayer
-from emorl.probability import LIKELIHOODS, Gaussian, Noise, as_float32, slots_in_use
+from emorl.probability import LIKELIHOODS, Gaussian, Noise, as_float32, excess_area, slots_in_use
 from emorl.schedules import Schedule
 from emorl.types import Decomposition, Outcome
 
@@ -61,19 +61,27 @@ class ObjectiveConfig:
     kl_weight: Schedule = Schedule.parse(1)  # β
     # Nats that each used slot costs; above 0, slots that are not needed become empty.
     presence: Schedule = Schedule.parse(0)
+    # A slot larger than `free_area` costs log(area / free_area) times so many nats: one large slot is cheaper than
+    # several that share its pixels, so the background gets a slot of its own.
+    area_price: Schedule = Schedule.parse(0)
+    free_area: float = (
+        0.12  # share of the image that a slot may cover for nothing; a little more than an object
+    )
     nll_weight: float = 1.0  # of the reconstruction; GECO multiplies it
     geco: GecoConfig = field(default_factory=lambda: GecoConfig(target=-61000.0))
 
     def __post_init__(self) -> None:
-        check_numbers("model.objective", self, block=1, nll_weight=0)
+        check_numbers("model.objective", self, block=1, nll_weight=0, positive=("free_area",))
         if self.sigma.smallest <= 0:
             raise UserError(f"model.objective.sigma must always be above 0, unlike in {str(self.sigma)!r}.")
         if self.kl_weight.smallest < 0:
             raise UserError(
                 f"model.objective.kl_weight must never be below 0, as in {str(self.kl_weight)!r}."
             )
-        if self.presence.smallest < 0:
-            raise UserError(f"model.objective.presence must never be below 0, as in {str(self.presence)!r}.")
+        for name in ("presence", "area_price"):
+            price = getattr(self, name)
+            if price.smallest < 0:
+                raise UserError(f"model.objective.{name} must never be below 0, as in {str(price)!r}.")
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,7 @@ class EfficientMORL(Model):
     config: EfficientMORLConfig
     kl_weight: Tensor
     presence: Tensor
+    area_price: Tensor
     sigma: Tensor
 
     def __init__(self, config: EfficientMORLConfig) -> None:
@@ -129,9 +138,12 @@ class EfficientMORL(Model):
 
     @property
     def schedules(self) -> dict[str, Schedule]:
-        """β, σ and the cost of a used slot."""
+        """β, σ and the costs of used and of large slots."""
         objective = self.config.objective
-        return {"kl_weight": objective.kl_weight, "presence": objective.presence, "sigma": objective.sigma}
+        found = {"kl_weight": objective.kl_weight, "presence": objective.presence, "sigma": objective.sigma}
+        if objective.area_price.largest > 0:
+            found["area_price"] = objective.area_price
+        return found
 
     def initialise(self) -> None:
         """Differences 21 and 23. What is not listed (encoder position, refinement GRU) keeps PyTorch's defaults."""
@@ -237,6 +249,10 @@ class EfficientMORL(Model):
         if self.config.objective.presence.largest > 0:
             used = slots_in_use(masks, pixels.weights)
             cost = cost + self.kl_weight * self.presence * used
+        if self.config.objective.area_price.largest > 0:
+            cost = cost + self.area_price * excess_area(
+                masks, pixels.weights, self.config.objective.free_area
+            )
         return cost, nll, masks, components
 
     def terms_of(

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from emorl.data.base import SceneDataset
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.files import check_output, is_same_file, make_directory, read_json, write_bytes, write_json
@@ -40,7 +41,7 @@ def release(run: Run, name: str, trained_by: str | None = None, *, folder: Path 
         "wall_clock_minutes": round((run.metrics[-1].get("seconds") or 0.0) / 60, 1),
         "environment": run.environment,
         "scores": evaluate(run.model, scenes).summary(),
-        "scores_without_refinement": evaluate(run.model, scenes, num_steps=0).summary(),
+        **without_refinement(run, scenes),
         "scores_of_four_tries": evaluate(run.model, scenes, tries=4).summary(),
         "curve": run.curve(*CURVE),
         "sha256": checksum(run.weights),
@@ -51,6 +52,13 @@ def release(run: Run, name: str, trained_by: str | None = None, *, folder: Path 
     write_bytes(weights, run.weights.read_bytes())
     write_json(card_beside(weights), card)
     return card
+
+
+def without_refinement(run: Run, scenes: SceneDataset) -> dict[str, Any]:
+    """Scores of the answer before any refinement, of a model that has one."""
+    if run.model.least_steps != 0:
+        return {}
+    return {"scores_without_refinement": evaluate(run.model, scenes, num_steps=0).summary()}
 
 
 def card_beside(weights: Path) -> Path:
