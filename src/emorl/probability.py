@@ -176,6 +176,17 @@ def excess_area(masks: Tensor, weights: Tensor | None, free: float) -> Tensor:
     return (area.sum(dim=(-3, -2, -1)) / (free * pixels)).clamp_min(1).log().sum(dim=-1)
 
 
+def colour_spread(masks: Tensor, components: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Σ_k Σ_pixels π_k |y_k - ȳ_k|², where ȳ_k is the mean colour of what slot k shows. Returns (B,).
+
+    `masks` are (B, K, 1, H, W) and `components` (B, K, 3, H, W); `weights` (H, W) say how often each pixel counts.
+    """
+    shown = masks if weights is None else masks * weights
+    area = shown.sum(dim=(-2, -1), keepdim=True).clamp_min(1e-6)
+    mean = (shown * components).sum(dim=(-2, -1), keepdim=True) / area
+    return (shown * (components - mean).square()).sum(dim=(1, 2, 3, 4))
+
+
 def mask_kl(
     log_masks: Tensor, log_others: Tensor, weights: Tensor | None = None, *, least: float = 1e-5
 ) -> Tensor:

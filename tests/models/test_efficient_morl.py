@@ -28,7 +28,7 @@ from emorl.nn import decoder
 from emorl.nn.decoder import SpatialBroadcastDecoder
 from emorl.nn.position import PositionProjection
 from emorl.nn.recurrent import DualGRU
-from emorl.probability import Gaussian, excess_area, noise_per_image, slots_in_use
+from emorl.probability import Gaussian, colour_spread, excess_area, noise_per_image, slots_in_use
 from emorl.runs.presets import PRESETS
 from emorl.runs.presets.efficient_morl import TETROMINOES
 from emorl.schedules import Schedule
@@ -276,6 +276,37 @@ def test_one_large_slot_is_cheaper_than_two_that_share_its_pixels_and_small_ones
     torch.testing.assert_close(alone, math.log(9.2), rtol=1e-5, atol=1e-5)
     lattice = torch.full((10, 10), 4.0)
     torch.testing.assert_close(excess_area(masks, lattice, 0.1), excess_area(masks, None, 0.1))
+
+
+def test_colours_beside_the_mean_colour_of_a_slot_have_a_price() -> None:
+    x, outcomes = images(), []
+    for price in (0, 3):
+        changed = varied(SMALL, objective={"colour_price": Schedule.parse(price), "loss_weights": "paper"})
+        torch.manual_seed(0)
+        model = EfficientMORL(changed).double()
+        outcomes.append(model(x, num_steps=0, noise=noise_per_image([0, 1])))
+    without, with_price = outcomes
+    answer = without.steps[-1]
+    expected = 0.0
+    for masks, colours in zip(answer.masks.flatten(0, 1), answer.components.flatten(0, 1), strict=True):
+        mean = (masks / masks.sum() * colours).sum(dim=(1, 2), keepdim=True)
+        expected += float((masks * (colours - mean).square()).sum())
+    difference = with_price.loss.detach() - without.loss.detach()
+    torch.testing.assert_close(float(difference), 3 * expected / len(x))
+
+
+def test_a_plain_slot_costs_nothing_and_a_slot_of_two_colours_does() -> None:
+    masks = torch.zeros(2, 2, 1, 4, 4)
+    masks[0, 0, :, :1], masks[0, 1, :, 1:] = 1, 1  # an object and a background
+    masks[1, 0] = 1  # both in one slot
+    picture = torch.zeros(3, 4, 4)
+    picture[0, :1] = 1  # a red object on black
+    components = picture.expand(2, 2, 3, 4, 4)
+    apart, together = colour_spread(masks, components).tolist()
+    assert apart == 0
+    assert together == 4 * (3 / 4) ** 2 + 12 * (1 / 4) ** 2
+    weights = torch.full((4, 4), 2.0)
+    assert colour_spread(masks, components, weights).tolist() == [0, 2 * together]
 
 
 def test_ancestral_draws_condition_the_prior_on_the_samples_used() -> None:

@@ -24,7 +24,15 @@ from emorl.nn.lattice import Pixels
 from emorl.nn.prior import HierarchicalPrior, Prior
 from emorl.nn.refinement import RefinementNetwork
 from emorl.nn.stochastic import StochasticLayer
-from emorl.probability import LIKELIHOODS, Gaussian, Noise, as_float32, excess_area, slots_in_use
+from emorl.probability import (
+    LIKELIHOODS,
+    Gaussian,
+    Noise,
+    as_float32,
+    colour_spread,
+    excess_area,
+    slots_in_use,
+)
 from emorl.schedules import Schedule
 from emorl.types import Decomposition, Outcome
 
@@ -47,6 +55,9 @@ class InferenceConfig:
         check_numbers("model.inference", self, num_layers=0, own_frame=0, positive=("sharpness",))
 
 
+PRICES = ("presence", "area_price", "colour_price")  # of what slots do with the image, in nats
+
+
 @dataclass(frozen=True)
 class ObjectiveConfig:
     """What is minimised: the negative ELBO, its likelihood, its prior, and the weights of its parts."""
@@ -64,9 +75,10 @@ class ObjectiveConfig:
     # A slot larger than `free_area` costs log(area / free_area) times so many nats: one large slot is cheaper than
     # several that share its pixels, so the background gets a slot of its own.
     area_price: Schedule = Schedule.parse(0)
-    free_area: float = (
-        0.12  # share of the image that a slot may cover for nothing; a little more than an object
-    )
+    free_area: float = 0.12  # share of the image that costs nothing: a little more than an object
+    # Nats for each pixel of a slot times the squared distance of its colour to the slot's mean colour: plain objects
+    # and a plain background then have a slot each, instead of sharing one.
+    colour_price: Schedule = Schedule.parse(0)
     nll_weight: float = 1.0  # of the reconstruction; GECO multiplies it
     geco: GecoConfig = field(default_factory=lambda: GecoConfig(target=-61000.0))
 
@@ -78,7 +90,7 @@ class ObjectiveConfig:
             raise UserError(
                 f"model.objective.kl_weight must never be below 0, as in {str(self.kl_weight)!r}."
             )
-        for name in ("presence", "area_price"):
+        for name in PRICES:
             price = getattr(self, name)
             if price.smallest < 0:
                 raise UserError(f"model.objective.{name} must never be below 0, as in {str(price)!r}.")
@@ -112,6 +124,7 @@ class EfficientMORL(Model):
     kl_weight: Tensor
     presence: Tensor
     area_price: Tensor
+    colour_price: Tensor
     sigma: Tensor
 
     def __init__(self, config: EfficientMORLConfig) -> None:
@@ -138,11 +151,12 @@ class EfficientMORL(Model):
 
     @property
     def schedules(self) -> dict[str, Schedule]:
-        """β, σ and the costs of used and of large slots."""
+        """β, σ and the costs of used, of large and of many-coloured slots."""
         objective = self.config.objective
         found = {"kl_weight": objective.kl_weight, "presence": objective.presence, "sigma": objective.sigma}
-        if objective.area_price.largest > 0:
-            found["area_price"] = objective.area_price
+        for name in ("area_price", "colour_price"):
+            if getattr(objective, name).largest > 0:  # older weights do not hold their values
+                found[name] = getattr(objective, name)
         return found
 
     def initialise(self) -> None:
@@ -253,6 +267,8 @@ class EfficientMORL(Model):
             cost = cost + self.area_price * excess_area(
                 masks, pixels.weights, self.config.objective.free_area
             )
+        if self.config.objective.colour_price.largest > 0:
+            cost = cost + self.colour_price * colour_spread(masks, components, pixels.weights)
         return cost, nll, masks, components
 
     def terms_of(
