@@ -74,7 +74,7 @@ def measure(job: Job) -> Iterator[Row]:
 def disentanglement(run: Run, scenes: SceneDataset) -> dict[str, float]:
     """The first two halves of DCI; nothing for a run that finds no objects."""
     try:
-        found = evaluate_dci(run.model, scenes, fast=True)
+        found = evaluate_dci(run.model, scenes)
     except UserError:
         return {}
     return {"dci_disentanglement": found.disentanglement, "dci_completeness": found.completeness}
