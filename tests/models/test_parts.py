@@ -37,7 +37,7 @@ EFFICIENT = EfficientMORLConfig(
     inference=InferenceConfig(initialisation="scaled", own_frame=4, num_layers=2),
     objective=ObjectiveConfig(block=2, geco=GecoConfig()),
 )
-AUTOENCODERS = {
+AUTOENCODERS: dict[str, Any] = {
     "slot-attention": SlotAttentionConfig(**COMMON, block=2, num_steps=2),
     "slot-attention pixel-mixture": SlotAttentionConfig(
         **COMMON, block=2, num_steps=2, objective="pixel-mixture"
@@ -46,8 +46,14 @@ AUTOENCODERS = {
 }
 
 
-LARGER = {"image_size": 16, "num_slots": 3, "slot_size": 3, "decoder": DecoderConfig("pixels", 4), "block": 2}
-VAES = {
+LARGER: dict[str, Any] = {
+    "image_size": 16,
+    "num_slots": 3,
+    "slot_size": 3,
+    "decoder": DecoderConfig("pixels", 4),
+    "block": 2,
+}
+VAES: dict[str, Any] = {
     "monet": MONetConfig(**LARGER, attention_channels=2, encoder_channels=2),
     "monet pixel-mixture": MONetConfig(
         **LARGER, attention_channels=2, encoder_channels=2, likelihood="pixel-mixture"

@@ -138,7 +138,7 @@ def test_what_is_minimised_can_be_a_mixture_with_a_price_for_used_slots() -> Non
         {"objective": "pixel-mixture", "likelihood_sigma": 0.1},
         {"objective": "pixel-mixture", "likelihood_sigma": 0.1, "presence": Schedule.parse(7)},
     ):
-        model = SlotAttention(SlotAttentionConfig(**common, **changes))  # type: ignore[arg-type]
+        model = SlotAttention(SlotAttentionConfig(**common, **changes))
         weights = weights or model.state_dict()
         model.load_state_dict(weights, strict=False)
         outcome = model.infer(x, noise=scene_noise(0, range(2)))
