@@ -161,19 +161,22 @@ def slots_in_use(masks: Tensor, weights: Tensor | None = None, *, least: float =
     Smooth: a slot counts 0 if it covers nothing, 0.63 if it covers `least` of the image, and 1 if it covers much more.
     `weights` (H, W) say how often each pixel counts.
     """
-    area = masks if weights is None else masks * weights
-    pixels = masks.shape[-2] * masks.shape[-1] if weights is None else weights.sum()
-    return -torch.expm1(-area.sum(dim=(-3, -2, -1)) / (least * pixels)).sum(dim=-1)
+    return -torch.expm1(-areas(masks, weights) / least).sum(dim=-1)
 
 
-def excess_area(masks: Tensor, weights: Tensor | None, free: float) -> Tensor:
+def excess_area(masks: Tensor, weights: Tensor | None = None, *, free: float) -> Tensor:
     """Σ_k log(max(1, area_k / free)) of `masks` (B, K, 1, H, W), areas as shares of the image. Returns (B,).
 
     Concave in what is beyond `free`: two slots that share pixels cost more than one that has them all.
     """
-    area = masks if weights is None else masks * weights
-    pixels = masks.shape[-2] * masks.shape[-1] if weights is None else weights.sum()
-    return (area.sum(dim=(-3, -2, -1)) / (free * pixels)).clamp_min(1).log().sum(dim=-1)
+    return (areas(masks, weights) / free).clamp_min(1).log().sum(dim=-1)
+
+
+def areas(masks: Tensor, weights: Tensor | None) -> Tensor:
+    """Which share of the image each of `masks` (B, K, 1, H, W) covers. Returns (B, K)."""
+    if weights is None:
+        return masks.mean(dim=(-3, -2, -1))
+    return (masks * weights).sum(dim=(-3, -2, -1)) / weights.sum()
 
 
 def colour_spread(masks: Tensor, components: Tensor, weights: Tensor | None = None) -> Tensor:

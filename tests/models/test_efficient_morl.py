@@ -32,6 +32,7 @@ from emorl.probability import Gaussian, colour_spread, excess_area, noise_per_im
 from emorl.runs.presets import PRESETS
 from emorl.runs.presets.efficient_morl import TETROMINOES
 from emorl.schedules import Schedule
+from emorl.types import Outcome
 from helpers import present, recorded, replayed, varied
 
 SMALL = EfficientMORLConfig(
@@ -236,29 +237,26 @@ def test_gradient_of_refinement_is_that_of_the_summed_loss() -> None:
         torch.testing.assert_close(gradient[index], numeric, rtol=1e-5, atol=1e-5)
 
 
-def test_a_used_slot_costs_once_and_the_kl_weight_counts() -> None:
-    x, outcomes = images(), []
-    for presence in (0, 10):
-        changed = varied(SMALL, objective={"presence": Schedule.parse(presence), "loss_weights": "paper"})
+def with_and_without(**price: Any) -> tuple[Outcome, Outcome]:
+    """A pass without and one with a price in the objective, of one model on the same images."""
+    found = []
+    for changes in ({}, price):
         torch.manual_seed(0)
-        model = EfficientMORL(changed).double()
-        outcomes.append(model(x, num_steps=0, noise=noise_per_image([0, 1])))
-    without, with_cost = outcomes
+        model = EfficientMORL(varied(SMALL, objective={"loss_weights": "paper", **changes})).double()
+        with torch.no_grad():
+            found.append(model(images(), num_steps=0, noise=noise_per_image([0, 1])))
+    return found[0], found[1]
+
+
+def test_a_used_slot_costs_once_and_the_kl_weight_counts() -> None:
+    without, with_cost = with_and_without(presence=Schedule.parse(10))
     used = slots_in_use(without.steps[-1].masks)
     torch.testing.assert_close(with_cost.loss - without.loss, 0.7 * 10 * used.mean())
     torch.testing.assert_close(with_cost.terms["nll"], without.terms["nll"])
 
 
 def test_what_a_slot_covers_beyond_the_free_area_has_a_price() -> None:
-    x, outcomes = images(), []
-    for price in (0, 10):
-        changed = varied(
-            SMALL, objective={"area_price": Schedule.parse(price), "free_area": 0.2, "loss_weights": "paper"}
-        )
-        torch.manual_seed(0)
-        model = EfficientMORL(changed).double()
-        outcomes.append(model(x, num_steps=0, noise=noise_per_image([0, 1])))
-    without, with_price = outcomes
+    without, with_price = with_and_without(area_price=Schedule.parse(10), free_area=0.2)
     shares = without.steps[-1].masks.mean(dim=(2, 3, 4))
     expected = 10 * (shares / 0.2).clamp_min(1).log().sum(dim=1)
     assert (expected > 0).all()
@@ -271,28 +269,21 @@ def test_one_large_slot_is_cheaper_than_two_that_share_its_pixels_and_small_ones
     masks[0, 1, :, :1, :8], masks[0, 0, :, :1, :8] = 1, 0  # an object of 8 % and the rest
     masks[1, 0, :, :5], masks[1, 1, :, 5:] = 1, 1  # halves
     masks[2, 0] = 1  # everything in one slot
-    alone, halves, merged = excess_area(masks, None, 0.1).tolist()
+    alone, halves, merged = excess_area(masks, free=0.1).tolist()
     assert alone < merged < halves
     torch.testing.assert_close(alone, math.log(9.2), rtol=1e-5, atol=1e-5)
     lattice = torch.full((10, 10), 4.0)
-    torch.testing.assert_close(excess_area(masks, lattice, 0.1), excess_area(masks, None, 0.1))
+    torch.testing.assert_close(excess_area(masks, lattice, free=0.1), excess_area(masks, free=0.1))
 
 
 def test_colours_beside_the_mean_colour_of_a_slot_have_a_price() -> None:
-    x, outcomes = images(), []
-    for price in (0, 3):
-        changed = varied(SMALL, objective={"colour_price": Schedule.parse(price), "loss_weights": "paper"})
-        torch.manual_seed(0)
-        model = EfficientMORL(changed).double()
-        outcomes.append(model(x, num_steps=0, noise=noise_per_image([0, 1])))
-    without, with_price = outcomes
+    without, with_price = with_and_without(colour_price=Schedule.parse(3))
     answer = without.steps[-1]
-    expected = 0.0
+    expected = torch.zeros((), dtype=torch.float64)
     for masks, colours in zip(answer.masks.flatten(0, 1), answer.components.flatten(0, 1), strict=True):
         mean = (masks / masks.sum() * colours).sum(dim=(1, 2), keepdim=True)
-        expected += float((masks * (colours - mean).square()).sum())
-    difference = with_price.loss.detach() - without.loss.detach()
-    torch.testing.assert_close(float(difference), 3 * expected / len(x))
+        expected += (masks * (colours - mean).square()).sum()
+    torch.testing.assert_close(with_price.loss - without.loss, 3 * expected / len(answer.masks))
 
 
 def test_a_plain_slot_costs_nothing_and_a_slot_of_two_colours_does() -> None:

@@ -55,9 +55,6 @@ class InferenceConfig:
         check_numbers("model.inference", self, num_layers=0, own_frame=0, positive=("sharpness",))
 
 
-PRICES = ("presence", "area_price", "colour_price")  # of what slots do with the image, in nats
-
-
 @dataclass(frozen=True)
 class ObjectiveConfig:
     """What is minimised: the negative ELBO, its likelihood, its prior, and the weights of its parts."""
@@ -90,7 +87,7 @@ class ObjectiveConfig:
             raise UserError(
                 f"model.objective.kl_weight must never be below 0, as in {str(self.kl_weight)!r}."
             )
-        for name in PRICES:
+        for name in ("presence", "area_price", "colour_price"):
             price = getattr(self, name)
             if price.smallest < 0:
                 raise UserError(f"model.objective.{name} must never be below 0, as in {str(price)!r}.")
@@ -260,14 +257,13 @@ class EfficientMORL(Model):
         log_masks, components = self.decoder(z, pixels.coordinates(like=z))
         nll = self.likelihood(pixels.of(x), log_masks, components, float(self.sigma), pixels.weights)
         masks, cost = log_masks.exp(), self.reconstruction_weight * nll
-        if self.config.objective.presence.largest > 0:
+        objective = self.config.objective
+        if objective.presence.largest > 0:
             used = slots_in_use(masks, pixels.weights)
             cost = cost + self.kl_weight * self.presence * used
-        if self.config.objective.area_price.largest > 0:
-            cost = cost + self.area_price * excess_area(
-                masks, pixels.weights, self.config.objective.free_area
-            )
-        if self.config.objective.colour_price.largest > 0:
+        if objective.area_price.largest > 0:
+            cost = cost + self.area_price * excess_area(masks, pixels.weights, free=objective.free_area)
+        if objective.colour_price.largest > 0:
             cost = cost + self.colour_price * colour_spread(masks, components, pixels.weights)
         return cost, nll, masks, components
 
