@@ -37,6 +37,18 @@ def test_decomposition_composes_and_segments() -> None:
     assert not d.detach().slots.requires_grad
 
 
+def test_a_pixel_goes_to_the_slot_whose_colour_explains_it_if_masks_leave_it_open() -> None:
+    """Two slots, grey and white; the first mask prefers grey a little, the second is sure."""
+    components = torch.tensor([0.5, 1.0]).reshape(1, 2, 1, 1, 1).expand(1, 2, 3, 1, 2)
+    masks = torch.tensor([[[0.6, 1.0]], [[0.4, 0.0]]]).reshape(1, 2, 1, 1, 2)
+    d = Decomposition(masks, components, torch.zeros(1, 2, 3))
+    assert d.segmentation.tolist() == [[[0, 0]]]
+    white = torch.ones(1, 3, 1, 2)
+    assert d.segmentation_of(white).tolist() == [[[1, 1]]]  # 37 nats for the colour against 18 for the mask
+    assert d.segmentation_of(white * 0.5).tolist() == [[[0, 0]]]
+    assert d.segmentation_of(white * 0.76).tolist() == [[[1, 0]]]  # the colour nearly leaves it open
+
+
 def parts(seed: int, *, size: int = 5, attention: bool = True) -> Decomposition:
     g = torch.Generator().manual_seed(seed)
     masks = torch.randn(2, 3, 1, size, size, generator=g).softmax(dim=1)

@@ -26,6 +26,7 @@ Index = SupportsIndex | slice | Sequence[int] | Array | Tensor  # which images o
 SHOWN = 8  # pictures that a notebook shows
 MOST_SHOWN = 1000
 LARGEST_SIDE = 4096  # of a picture, in pixels
+COLOUR_SPREAD = 0.1  # how far a pixel's colour may well be from that of its slot; colours reach from 0 to 1
 Progress = Callable[[int, int], None]  # is told how many of how many are done
 
 
@@ -79,6 +80,15 @@ class Decomposition:
     def segmentation(self) -> Tensor:
         """The slot that owns each pixel, argmax_k π_k, (B, H, W)."""
         return self.masks.argmax(dim=1).squeeze(1)
+
+    def segmentation_of(self, pictures: Tensor) -> Tensor:
+        """The slot that explains each pixel of `pictures` (B, 3, H, W) best, argmax_k π_k N(x; y_k, σ²), (B, H, W).
+
+        Masks say which slot a pixel probably belongs to before its colour is seen, this says it afterwards: outlines
+        become exact wherever an object differs in colour from what is behind it.
+        """
+        colours_fit = (pictures.unsqueeze(1) - self.components).square().sum(dim=2) / (-2 * COLOUR_SPREAD**2)
+        return (self.masks.squeeze(2).clamp_min(1e-8).log() + colours_fit).argmax(dim=1)
 
     @property
     def explained(self) -> list[float]:

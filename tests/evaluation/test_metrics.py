@@ -13,14 +13,23 @@ from torch import Tensor
 from emorl.cli import main
 from emorl.data import open_dataset
 from emorl.evaluation.evaluate import evaluate
-from emorl.evaluation.metrics import METRICS, Answer, Metric, metric, renamed, shown_first, shown_in_charts
+from emorl.evaluation.metrics import (
+    METRICS,
+    Answer,
+    Metric,
+    metric,
+    renamed,
+    score,
+    shown_first,
+    shown_in_charts,
+)
 from emorl.evaluation.sweeps import sweep
 from emorl.models import MODELS, build
 from emorl.report.groups import QUICK
 from emorl.report.html import render
 from emorl.report.page import build_page
 from emorl.runs.presets import PRESETS
-from emorl.types import Progress
+from emorl.types import Decomposition, Outcome, Progress, Scene
 from toys import SHIPPED, CountedGreys, Greys, Known, Toy, toy_run
 
 TINIES = {type(config.model): name for name, config in PRESETS.items() if name.endswith("-tiny")}
@@ -45,6 +54,18 @@ def test_a_new_score_is_evaluated_and_swept(new_metric: str) -> None:
     (row,) = sweep(Known(), CountedGreys(), "num_slots", [2])
     assert row[new_metric] == pytest.approx(0.7)
     assert row[f"{new_metric}_error"] > 0
+
+
+def test_scores_by_colour_give_an_outline_to_the_slot_that_has_its_colour() -> None:
+    """An object of two columns, whose mask has one of them and leaves the other to a black background, or nearly so."""
+    true = torch.tensor([[[0, 1, 1, 2]]])
+    image = torch.tensor([0.0, 1.0, 1.0, 0.5]).expand(1, 3, 1, 4)
+    masks = torch.tensor([[0.9, 0.1, 0.9, 0.0], [0.1, 0.9, 0.1, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    colours = torch.tensor([0.0, 1.0, 0.5]).reshape(1, 3, 1, 1, 1).expand(1, 3, 3, 1, 4)
+    found = Decomposition(masks.reshape(1, 3, 1, 1, 4), colours, torch.zeros(1, 3, 2))
+    scores = score(Outcome(torch.zeros(()), {}, (found,)), Scene(image, true, {}), has_masks=True)
+    assert scores["ari"] < 0.6
+    assert scores["ari_by_colour"] == scores["miou_by_colour"] == 1.0
 
 
 def test_a_new_score_is_in_the_console_and_in_the_file_of_a_sweep(

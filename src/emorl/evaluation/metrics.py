@@ -36,6 +36,11 @@ class Answer:
         return segmentation.comparable(self.decomposition, self.scenes)
 
     @cached_property
+    def segmentations_by_colour(self) -> tuple[Tensor, Tensor]:
+        """The same, where a pixel goes to the slot whose mask and colour together explain it best."""
+        return self.decomposition.segmentation_of(self.scenes.image), self.scenes.segmentation
+
+    @cached_property
     def overlaps(self) -> dict[str, Tensor]:
         """Intersections over unions of objects with slots: "miou" and "mbo"."""
         return segmentation.overlap_scores(*self.segmentations)
@@ -106,6 +111,16 @@ METRICS: dict[str, Metric] = {
     ),
     "slots_used": Metric(
         "Slots used", "slots that own at least 1 % of the pixels", 2, shown="first", compute=slots_used
+    ),
+    "ari_by_colour": Metric(
+        "ARI by mask and colour", "ARI where a pixel goes to the slot whose mask and colour explain it best", 3,
+        direction="up", needs_masks=True,
+        compute=lambda answer: segmentation.adjusted_rand_index(*answer.segmentations_by_colour),
+    ),
+    "miou_by_colour": Metric(
+        "Mean IoU by mask and colour", "mean IoU of the same: outlines are exact where colours differ", 3,
+        direction="up", needs_masks=True,
+        compute=lambda answer: segmentation.overlap_scores(*answer.segmentations_by_colour)["miou"],
     ),
     "ari_precision": Metric(
         "ARI precision", "are two pixels of one slot of one object? Low where slots hold several objects", 3,
