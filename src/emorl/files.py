@@ -146,7 +146,12 @@ def is_same_file(one: Path, other: Path) -> bool:
 
 def is_part_of(path: Path, other: Path) -> bool:
     """Whether a file is `other`, or in it if that is a folder."""
-    return is_same_file(path, other) or (other.is_dir() and path.resolve().is_relative_to(other.resolve()))
+    return is_same_file(path, other) or (other.is_dir() and real_path(path).is_relative_to(real_path(other)))
+
+
+def real_path(path: str | Path) -> Path:
+    """Returns where links lead; those that lead to themselves, which `Path.resolve` cannot follow, stay as they are."""
+    return Path(os.path.realpath(path))
 
 
 def temporary_name(path: Path) -> Path:

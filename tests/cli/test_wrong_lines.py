@@ -78,6 +78,9 @@ LINES = [
     "data preview folder --out p.png", "data preview cats --out p.png", "data", "data paint", "data store cats --out s",
     "data convert absent --as tetrominoes --out s", "data convert photo.png --as tetrominoes --out s",
     "data convert photo.png --as tetrominoes --out s --limit 0", "data convert . --as tetrominoes --out s",
+    "decompose RUN loop.png --out o", "decompose RUN photo.png loop.png --out o", "evaluate loop.png",
+    "evaluate RUN --data folder --path loop.png", "report loop.png --out r.html", "report RUN --out loop.png",
+    "data preview folder --path . --out loop.png", "data preview folder --path loop.png --out p.png",
     "list cats", "list all models", "paint", "--nonsense",
 ]  # fmt: skip
 
@@ -105,6 +108,7 @@ def test_a_wrong_line_is_answered_in_one(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photo.png").write_text("not a picture")
     (tmp_path / "RUN").symlink_to(trained)
+    (tmp_path / "loop.png").symlink_to("loop.png")
     before = sorted(trained.iterdir())
     started = time.process_time()
     with pytest.raises(SystemExit) as stopped:
@@ -115,5 +119,5 @@ def test_a_wrong_line_is_answered_in_one(
     lines = told.err.splitlines()
     assert (len(lines) == 1 and lines[0].startswith("emorl: ")) or has_box(told.err), told.err
     assert time.process_time() - started < MOST_SECONDS
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["RUN", "photo.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["RUN", "loop.png", "photo.png"]
     assert sorted(trained.iterdir()) == before

@@ -17,7 +17,7 @@ from PIL import Image
 from emorl.data import DataConfig, open_dataset
 from emorl.data.fit import fitted
 from emorl.data.folder import FolderScenes, damaged_pictures, split_by_name
-from emorl.data.images import read_ids, read_pixels
+from emorl.data.images import MOST_BYTES, MOST_PIXELS, read_ids, read_pixels
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.models import build
@@ -108,6 +108,17 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=f"Cannot read .*{path.name}") as caught:
             read_pixels(path)
         assert "\n" not in str(caught.value), kind
+
+
+def test_pictures_of_too_many_pixels_or_bytes_are_not_decoded(tmp_path: Path) -> None:
+    """Pillow itself refuses twice as many pixels, and any number of bytes is right to it."""
+    wide = save(tmp_path / "wide.png", Image.new("1", (10_000, MOST_PIXELS // 10_000 + 1)))
+    with pytest.raises(UserError, match=f"it has more than {MOST_PIXELS} pixels"):
+        read_pixels(wide)
+    long = save(tmp_path / "long.png", Image.new("RGB", (4, 4), RED))
+    os.truncate(long, MOST_BYTES + 1)  # what is added takes no space
+    with pytest.raises(UserError, match=f"it has {MOST_BYTES + 1} bytes, and {MOST_BYTES} are the limit"):
+        read_pixels(long)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -11,7 +11,7 @@ from emorl.data.tetrominoes import Tetrominoes
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.models import build
-from emorl.models.base import Model
+from emorl.models.base import Model, NotFinite
 from emorl.runs.presets import PRESETS
 
 
@@ -85,3 +85,14 @@ def test_impossible_evaluations_are_refused(model: Model) -> None:
     other.info = type(other.info)("x", 64, 3, {})
     with pytest.raises(UserError, match="35 pixels a side; x has 64"):
         evaluate(model, other)
+
+
+def test_a_model_that_answers_with_nonsense_is_not_scored(model: Model) -> None:
+    """Its weights are finite, but so large that what is computed with them is not."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1e30)
+    with pytest.raises(NotFinite, match="computes numbers that are not finite"):
+        evaluate(model, Tetrominoes(length=3))
+    with pytest.raises(NotFinite, match="computes numbers that are not finite"):
+        model.decompose(Tetrominoes()[0].image[None])

@@ -2,8 +2,8 @@
 
 A `Format` says how a good sample is made and how it is read; what is done to it is the same for all of them (DAMAGES
 for the bytes of a file, REPLACEMENTS for the file itself), besides what a format has of its own (`own`). Those of data
-are in formats.py, those of runs in run_formats.py. `python corpus.py NAME FIRST COUNT` runs variants FIRST,
-FIRST + 1, ... of one of them, and prints what breaks the rule.
+are in formats.py, those of runs in run_formats.py, commands on them in command_formats.py. `python corpus.py NAME FIRST
+COUNT` runs variants FIRST, FIRST + 1, ... of one of them, and prints what breaks the rule.
 """
 
 from __future__ import annotations
@@ -224,10 +224,11 @@ def problems_apart(name: str, count: int) -> str:
 
 
 def main(name: str, first: int, count: int) -> None:
+    from command_formats import COMMAND_FORMATS
     from formats import FORMATS
     from run_formats import RUN_FORMATS
 
-    form = (FORMATS | RUN_FORMATS)[name]
+    form = (FORMATS | RUN_FORMATS | COMMAND_FORMATS)[name]
     found = [problem_of(form, number) for number in range(first, first + count)]
     print("\n".join(filter(None, found)))
     sys.exit(any(found))

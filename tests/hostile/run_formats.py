@@ -17,6 +17,7 @@ import safetensors.torch
 import torch
 from card_formats import CARD, IMAGE, edited
 from corpus import Format, Make
+from other_formats import OTHERS
 
 from emorl.experiments.results import Result, Row
 from emorl.experiments.tables import provenance, summary
@@ -112,6 +113,9 @@ def tensors(edit: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[byte
 
 TENSORS: dict[str, Callable[[bytes], bytes]] = {
     "not finite": tensors(lambda found: found.update({name: t * math.nan for name, t in found.items()})),
+    "huge": tensors(
+        lambda found: found.update({name: t * 1e30 for name, t in found.items() if t.is_floating_point()})
+    ),
     "of 64 bits": tensors(lambda found: found.update({name: t.double() for name, t in found.items()})),
     "one too many": tensors(lambda found: found.update(extra=torch.zeros(1))),
     "one too few": tensors(lambda found: found.popitem()),
@@ -323,4 +327,5 @@ RUN_FORMATS: dict[str, Format] = {
     "result": Format(
         make_result, read_result, {what: result_with(change) for what, change in RESULTS.items()}
     ),
+    **OTHERS,
 }

@@ -1,19 +1,25 @@
-"""Commands on runs whose files are well-formed but hold other values: right results or one line, exit 0 or 2."""
+"""Every command on hostile files: right results or one line, exit 0 or 2.
+
+Files of data, cards and results are damaged as in the other tests. Those of runs, which these tests damage too, are
+well-formed here but hold other values.
+"""
 
 from __future__ import annotations
 
 import json
+import socket
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from corpus import MOST_SECONDS
+from command_formats import COMMAND_FORMATS, LINES, NO_ROW
+from corpus import MOST_SECONDS, REPLACEMENTS, problem_of, problems_apart
 from PIL import Image
 from run_formats import good
 
-from emorl.cli import main
+from emorl.cli import COMMANDS, DATA_COMMANDS, main
 from emorl.runs.directory import CHECKPOINT, CONFIG, HISTORY, METRICS_FILE, SCORES, WEIGHTS
 from tiny import TINY
 
@@ -30,6 +36,9 @@ OTHERS = (
     "decompose RUN p.png --out o",
     "sweep steps RUN --images 1 --values 0 --out s.json",
     "figure posteriors RUN --out p2.png",
+    "export RUN --part decode --format pt2 --out m.pt2",
+    "explore RUN --port 0",
+    f"train {TINY} --from RUN --train.steps 1 --out t",
 )
 
 
@@ -90,7 +99,19 @@ def test_a_sample_of_strange_values(
     check(QUICK, make_run(tmp_path, number), capsys)
 
 
+@pytest.fixture
+def explorer_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`emorl explore` opens its runs, listens, and then ends at once."""
+
+    def end(server: Any, sockets: list[socket.socket]) -> None:
+        for one in sockets:
+            one.close()
+
+    monkeypatch.setattr("uvicorn.Server.run", end)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("explorer_that_ends")
 @pytest.mark.parametrize("number", range(100, 200))
 def test_many_strange_values_and_every_command(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -98,3 +119,31 @@ def test_many_strange_values_and_every_command(
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (35, 35)).save("p.png")
     check(OTHERS + QUICK, make_run(tmp_path, number), capsys)
+
+
+def test_every_command_is_among_them() -> None:
+    lines = [line.split() for line in (*QUICK, *OTHERS, *LINES)]
+    assert {words[0] for words in lines} == set(COMMANDS)
+    assert {words[1] for words in lines if words[0] == "data"} == set(DATA_COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in COMMAND_FORMATS if not NO_ROW.startswith(name.split(" (")[0])]
+)
+def test_a_good_file_is_taken(name: str, tmp_path: Path) -> None:
+    COMMAND_FORMATS[name].read(COMMAND_FORMATS[name].make(tmp_path))
+
+
+@pytest.mark.parametrize("name", COMMAND_FORMATS)
+def test_commands_on_a_sample_of_hostile_files(name: str) -> None:
+    form = COMMAND_FORMATS[name]
+    rng = np.random.default_rng(list(name.encode()))
+    numbers = {*rng.choice(len(form.own) + len(REPLACEMENTS), 2, replace=False), rng.integers(10**5, 10**6)}
+    found = [problem_of(form, int(number)) for number in sorted(numbers)]
+    assert not list(filter(None, found))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMAND_FORMATS)
+def test_commands_on_hundreds_of_hostile_files(name: str) -> None:
+    assert not problems_apart(name, 150)

@@ -12,8 +12,10 @@ import pytest
 import torch
 
 from emorl.errors import UserError
-from emorl.runs.checkpoint import read_checkpoint
+from emorl.models import build
+from emorl.runs.checkpoint import read_checkpoint, save_checkpoint
 from emorl.runs.directory import CHECKPOINT, PREVIOUS, WEIGHTS
+from emorl.runs.lock import Replaced
 from emorl.runs.run import load
 from emorl.training import trainer
 from tiny import assert_same, tiny
@@ -201,3 +203,25 @@ def test_pipes_are_not_waited_for(trained: Path, tmp_path: Path, name: str) -> N
 def test_models_are_not_read_from_pipes(trained: Path, tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match=r"a pipe, not a file"):
         load(with_pipe(trained, tmp_path, name))
+
+
+@pytest.mark.parametrize("allowed", range(3))
+def test_the_directory_is_looked_at_right_before_each_file_is_put_in_place(
+    allowed: int, tmp_path: Path
+) -> None:
+    """It may be replaced while a file is written, which can take seconds."""
+    model = build(tiny().model)
+    state: dict[str, Any] = {"optimizer": {}, "curriculum": {}, "progress": {"step": 1}}
+    save_checkpoint(tmp_path, model, state)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    looks = iter(range(allowed + 1))
+
+    def check() -> None:
+        if next(looks) == allowed:
+            raise Replaced("It is another one now.")
+
+    with pytest.raises(Replaced):
+        save_checkpoint(tmp_path, build(tiny().model), state | {"progress": {"step": 2}}, check=check)
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    put_in_place = {CHECKPOINT, PREVIOUS} if allowed == 2 else set()
+    assert {name for name in after if after[name] != before.get(name)} == put_in_place

@@ -73,7 +73,7 @@ def test_runs_that_do_not_know_are_not_asked(config: RunConfig, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "content", ["{}", "[", '{"train": 1, "test": [], "validation": []}', '{"train": [1]}']
+    "content", ["{}", "[", '{"train": 1, "test": ["a.png"], "validation": ["b.png"]}', '{"train": [1]}']
 )
 def test_a_damaged_list_is_named(content: str, config: RunConfig, tmp_path: Path) -> None:
     train(config, tmp_path / "run")

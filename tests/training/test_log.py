@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from emorl.evaluation.metrics import metric
+from emorl.models.base import NotFinite
 from emorl.runs.directory import read_metrics
 from emorl.training import trainer
 from emorl.training.log import PROGRESS, diagnose
@@ -20,6 +21,19 @@ def test_a_collapsed_run_is_told_so(
     monkeypatch.setattr(trainer, "SETTLED", 2)
     trainer.train(tiny(evaluate_every=2), tmp_path)
     assert capsys.readouterr().err.count("This run looks collapsed") == 1  # three evaluations, one warning
+
+
+def test_a_run_whose_validation_makes_no_sense_is_told_so_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise NotFinite("The model computes numbers that are not finite.")
+
+    monkeypatch.setattr(trainer, "SETTLED", 2)
+    monkeypatch.setattr(trainer, "evaluate", broken)
+    trainer.train(tiny(evaluate_every=2, log_every=1), tmp_path)
+    assert capsys.readouterr().err.count("numbers that are not finite") == 1
+    assert [record["step"] for record in read_metrics(tmp_path)] == list(range(6))
 
 
 def test_diagnosis_knows_a_healthy_run() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from emorl.data.folder import image_names
 from emorl.data.images import SUFFIXES, check_picture
 from emorl.errors import Unreadable, UserError
+from emorl.files import real_path
 from emorl.types import Progress
 
 NAMED = 3  # pictures in a message
@@ -28,10 +29,10 @@ def find_pictures(places: Sequence[str], *, without: Path) -> list[Path]:
             if path.is_dir():
                 inside = [path / name for name in sorted(image_names(path))]
                 for one in inside:
-                    if not one.resolve().is_relative_to(without.resolve()):
-                        found.setdefault(one.resolve(), one)
+                    if not real_path(one).is_relative_to(real_path(without)):
+                        found.setdefault(real_path(one), one)
             else:
-                found.setdefault(path.resolve(), path)
+                found.setdefault(real_path(path), path)
     if not found:
         raise UserError(
             "Name at least one image, or a folder of images: emorl decompose RUN PATH... --out DIR"

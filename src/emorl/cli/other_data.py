@@ -10,6 +10,7 @@ from emorl.data import FOLDER, DataConfig, Split, open_dataset, open_folder, ope
 from emorl.data.base import SceneDataset
 from emorl.data.stored import StoredScenes
 from emorl.errors import UserError
+from emorl.files import real_path
 from emorl.runs.run import Run
 
 
@@ -53,7 +54,7 @@ def is_unseen(run: Run, config: DataConfig) -> bool:
             return True
         if own.path is None or not os.path.exists(own.path):  # the same pictures may have been moved
             return False
-        places = [Path(path).resolve() for path in (own.path, config.path)]
+        places = [real_path(path) for path in (own.path, config.path)]
         return not (places[0].is_relative_to(places[1]) or places[1].is_relative_to(places[0]))
     origin = StoredScenes(Path(config.path)).info.origin
     is_published = not origin.startswith("seed")  # generated ones are in splits, whatever they are called

@@ -17,7 +17,7 @@ from emorl.cli.options import Device, check_options, choose_device
 from emorl.data import Split
 from emorl.errors import UserError
 from emorl.evaluation.dci import check_trees
-from emorl.files import check_output, make_directory, write_bytes
+from emorl.files import check_output, make_directory, real_path, write_bytes
 from emorl.report.groups import QUICK, Extent
 from emorl.report.html import render
 from emorl.report.page import build_page
@@ -55,7 +55,7 @@ def report_command(
     where = choose_device(device)
     extent = replace(QUICK if quick else Extent(), dci=dci)
     extent = extent if images is None else replace(extent, images=images)
-    places = [Path(run).resolve() for run in runs]
+    places = [real_path(run) for run in runs]
     if twice := [run for run, place in zip(runs, places, strict=True) if places.count(place) > 1]:
         raise UserError(f"{twice[0]} is named twice; a report has each run once.")
     opened = [Run.open(run, label=label) for run, label in zip(runs, display_names(runs), strict=True)]
@@ -85,7 +85,7 @@ def stage(title: str) -> Iterator[Progress]:
 
 def display_names(runs: Sequence[str]) -> list[str]:
     """Last parts of paths where these differ, else paths without what all begin and end with."""
-    short = [Path(run).resolve().name if Path(run).is_dir() else run for run in runs]
+    short = [real_path(run).name if Path(run).is_dir() else run for run in runs]
     if len(set(short)) == len(set(runs)):
         return short
     paths = [Path(run).parts for run in runs]

@@ -10,7 +10,7 @@ from torch import Tensor
 from emorl.data.base import SceneDataset
 from emorl.data.loading import in_order
 from emorl.errors import check_range
-from emorl.models.base import MOST_TRIES, Model, best_of
+from emorl.models.base import MOST_TRIES, Model, best_of, check_finite
 from emorl.probability import noise_per_image, scene_seeds
 from emorl.types import Decomposition, Outcome, Scene
 
@@ -23,11 +23,12 @@ def infer(
     """Infers slots for `images` (B, 3, H, W), each with the noise of its own seed.
 
     With `means` the last posterior is taken at its mean instead of being sampled. Of several `tries` each image gets
-    the one with the smallest squared error. `options` are those of `Model.infer`.
+    the one with the smallest squared error. `options` are those of `Model.infer`. Raises NotFinite for a model that is
+    broken.
     """
     check_range("tries", tries, 1, MOST_TRIES)
     noise = noise_per_image(seeds, means=means)
-    return best_of([model.infer(images, noise=noise, **options) for _ in range(tries)], images)
+    return check_finite(best_of([model.infer(images, noise=noise, **options) for _ in range(tries)], images))
 
 
 def infer_scenes(

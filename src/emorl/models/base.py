@@ -22,6 +22,10 @@ from emorl.types import LARGEST_SIDE, Decomposition, Outcome
 MOST_TRIES = 10_000
 
 
+class NotFinite(UserError):
+    """A model answers with infinity or NaN."""
+
+
 class Model(nn.Module, ABC):
     """Explains images by K slots. Training, evaluation and reports use nothing but this class."""
 
@@ -173,7 +177,7 @@ class Model(nn.Module, ABC):
         )
         budget = {"num_slots": num_slots, "num_steps": num_steps}
         tried = [self.infer(x, **budget, noise=noise) for _ in range(tries)]  # type: ignore[arg-type]
-        chosen = replace(best_of(tried, x).steps[-1], picture=x.detach())
+        chosen = replace(check_finite(best_of(tried, x)).steps[-1], picture=x.detach())
         if size is None or size == self.config.image_size:
             return chosen
         with torch.no_grad():
@@ -264,6 +268,19 @@ def check_values(x: Tensor) -> None:
     if not x.is_floating_point() or (x.numel() and not (x.amin() >= 0 and x.amax() <= 1)):
         between = f" between {float(x.amin()):g} and {float(x.amax()):g}" if x.numel() else ""
         raise UserError(f"Images are floats in [0, 1]; got {x.dtype}{between}. Divide 8-bit images by 255.")
+
+
+def check_finite(outcome: Outcome) -> Outcome:
+    """Returns what a model has made of images; raises NotFinite if that holds infinity or NaN.
+
+    Weights that are finite can be so large that what is computed with them is not.
+    """
+    answer = outcome.steps[-1]
+    if not bool(answer.slots.isfinite().all() and answer.image.isfinite().all()):
+        raise NotFinite(
+            "The model computes numbers that are not finite: its training diverged, or its weights are damaged."
+        )
+    return outcome
 
 
 def best_of(tries: Sequence[Outcome], x: Tensor) -> Outcome:

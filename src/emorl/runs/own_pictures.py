@@ -77,8 +77,9 @@ def names_in(data: DataConfig) -> Names:
 def remembered(path: Path) -> Names:
     """Returns the pictures that were in the folder then. Raises UserError if the file is damaged."""
     values = read_json(path)
-    names = [(name, split) for split, found in values.items() if isinstance(found, list) for name in found]
-    if set(values) != set(SPLITS) or not names or not all(isinstance(name, str) for name, _ in names):
+    are_lists = set(values) == set(SPLITS) and all(isinstance(found, list) for found in values.values())
+    names = [(name, split) for split, found in values.items() for name in found] if are_lists else []
+    if not names or not all(isinstance(name, str) for name, _ in names):
         raise UserError(f"{path} is damaged: it does not list the pictures of each split. Delete it.")
     return dict(names)
 

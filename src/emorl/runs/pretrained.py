@@ -18,7 +18,7 @@ import safetensors.torch
 
 from emorl.data import DataConfig
 from emorl.errors import UserError, first_line, missing
-from emorl.files import check_output, is_ours, make_directory, write_bytes, write_json
+from emorl.files import check_output, is_ours, make_directory, real_path, write_bytes, write_json
 from emorl.models.base import Model
 from emorl.runs.card import data_of, header_of, numbers_in, page_of
 from emorl.runs.checkpoint import weights_of
@@ -143,7 +143,7 @@ def new_card(run: Run | None, title: str) -> dict[str, Any]:
         bare = {"name": title, "data": UNKNOWN, "steps": 0, "seed": 0, "cpu_minutes": None, "scores": {}}
         return {**bare, "version": __version__, "environment": stamp()}
     return {
-        "name": str(run.card.get("name") or Path(run.name).resolve().name),
+        "name": str(run.card.get("name") or real_path(run.name).name),
         "model": run.kind,
         "data": str(run.card.get("data") or data_of(run.config.data)),
         "steps": run.steps_saved,

@@ -152,6 +152,11 @@ def diagnose(scores: Mapping[str, float]) -> str | None:
 
     Every run looks collapsed at the start; ask when it should have left that state.
     """
+    if not scores:
+        return (
+            "What the model computes of validation scenes holds numbers that are not finite: this run is about to "
+            "diverge. Start again in another --out with a lower --train.learning-rate."
+        )
     explained, used = scores["explained"], scores["slots_used"]
     if explained < COLLAPSED:
         return (

@@ -19,7 +19,7 @@ from emorl.data import open_dataset
 from emorl.data.loading import endless, prefetch
 from emorl.evaluation.evaluate import evaluate
 from emorl.models import build
-from emorl.models.base import Model
+from emorl.models.base import Model, NotFinite
 from emorl.probability import Noise, process_noise
 from emorl.runs.allocator import keep_freed_memory
 from emorl.runs.checkpoint import save_checkpoint
@@ -196,7 +196,10 @@ def advance(progress: Progress, is_finite: bool, started: tuple[float, float]) -
 
 
 def validate(model: Model, run: RunConfig) -> dict[str, float]:
-    """Scores on held-out scenes; neither weights nor the course of training depend on it."""
+    """Scores on held-out scenes, none if they make no sense; neither weights nor training depend on them."""
     with torch.compiler.set_stance("force_eager"):  # other batch sizes would be compiled anew
-        scores = evaluate(model, open_dataset(run.data, "validation"), images=run.train.evaluate_images)
+        try:
+            scores = evaluate(model, open_dataset(run.data, "validation"), images=run.train.evaluate_images)
+        except NotFinite:
+            return {}
     return {name: scores.mean(name) for name in scores.values}
