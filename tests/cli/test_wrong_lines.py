@@ -78,6 +78,7 @@ LINES = [
     "data preview folder --out p.png", "data preview cats --out p.png", "data", "data paint", "data store cats --out s",
     "data convert absent --as tetrominoes --out s", "data convert photo.png --as tetrominoes --out s",
     "data convert photo.png --as tetrominoes --out s --limit 0", "data convert . --as tetrominoes --out s",
+    "explore absent", "explore .", "explore --port -1", "explore --port 70000", "explore --device tpu",
     "list cats", "list all models", "paint", "--nonsense",
 ]  # fmt: skip
 
