@@ -21,19 +21,19 @@ MAY_MIX = {aten._to_copy.default, aten.copy_.default, aten.index.Tensor, aten.in
 class Elsewhere(Tensor):
     """A tensor of that device, with its values."""
 
-    values: Tensor
+    held: Tensor
 
     @staticmethod
     def __new__(cls, values: Tensor) -> Elsewhere:
-        made: Any = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        made: Any = Tensor._make_wrapper_subclass(
             cls, values.shape, strides=values.stride(), dtype=values.dtype, device=DEVICE
         )
-        made.values = values
+        made.held = values
         return made  # type: ignore[no-any-return]
 
     def tolist(self) -> Any:
         """Its values, which PyTorch does not tell of subclasses."""
-        return self.values.tolist()
+        return self.held.tolist()
 
     def new_tensor(self, data: Any) -> Tensor:  # type: ignore[override]
         """`data` on its device, which PyTorch would leave without values there."""
@@ -46,12 +46,17 @@ class Elsewhere(Tensor):
         super().__setitem__(as_tensors(index), value)
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return computed(func, args, kwargs or {})
 
 
 class OtherDevice(TorchDispatchMode):
     """While it lasts, there is that device."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return computed(func, args, kwargs or {})
@@ -75,7 +80,7 @@ def computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         and any(len(one.shape) for one in inputs if not isinstance(one, Elsewhere))
     ):
         raise RuntimeError(f"{func} mixes devices")
-    plain = tree_map(lambda value: value.values if isinstance(value, Elsewhere) else value, (args, kwargs))
+    plain = tree_map(lambda value: value.held if isinstance(value, Elsewhere) else value, (args, kwargs))
     if goal is not None:
         plain[1]["device"] = torch.device("cpu")
     result = func(*plain[0], **plain[1])
