@@ -95,3 +95,9 @@ def test_what_tests_need_is_pinned() -> None:
     )
     for need in {*PROJECT["project"]["dependencies"], *needs("dev")}:
         assert re.split(r"[\[><=]", need)[0] in pinned, need
+
+
+def test_addresses_are_those_of_the_pages() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert PROJECT["project"]["urls"]
+    assert all(address in readme for address in PROJECT["project"]["urls"].values())

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 
 import pytest
 from PIL import Image
 from rich.console import Console
 
-from emorl.cli import main
+from emorl.cli import COMMANDS, function, main
 from emorl.runs.presets import PRESETS
 from emorl.training import console
 from emorl.training.trainer import train
@@ -165,6 +166,12 @@ def png_header(width: int, height: int) -> bytes:
         + chunk(b"IDAT", zlib.compress(b""))
         + chunk(b"IEND", b"")
     )
+
+
+@pytest.mark.parametrize("command", sorted({*COMMANDS} - {"train", "data", "list", "export"}))
+def test_commands_that_compute_take_a_device(command: str) -> None:
+    """Training has its own test; data sets are drawn, and exported files tried, on the CPU."""
+    assert signature(function(*COMMANDS[command])).parameters["device"].default == "auto"
 
 
 def test_mistakes_exit_with_two_in_a_process(emorl: Callable[..., subprocess.CompletedProcess[str]]) -> None:

@@ -81,6 +81,7 @@ LINES = [
     "decompose RUN loop.png --out o", "decompose RUN photo.png loop.png --out o", "evaluate loop.png",
     "evaluate RUN --data folder --path loop.png", "report loop.png --out r.html", "report RUN --out loop.png",
     "data preview folder --path . --out loop.png", "data preview folder --path loop.png --out p.png",
+    "explore absent", "explore .", "explore --port -1", "explore --port 70000", "explore --device tpu",
     "list cats", "list all models", "paint", "--nonsense",
 ]  # fmt: skip
 

@@ -7,6 +7,7 @@ import webbrowser
 
 import tyro
 
+from emorl.cli.options import Device, choose_device
 from emorl.errors import UserError, check_range, missing
 from emorl.files import cause
 from emorl.runs.run import Run, released
@@ -17,6 +18,7 @@ def explore_command(
     runs: tyro.conf.Positional[tuple[str, ...]] = (),
     port: int = 8765,
     open: bool = False,
+    device: Device = "auto",
 ) -> None:
     """Open a page on which you take scenes apart and drag, turn, remove and copy their objects.
 
@@ -27,8 +29,10 @@ def explore_command(
             shown first.
         port: Of the page's address; 0 takes any that is free.
         open: Open the page in your browser.
+        device: auto takes a GPU if there is one.
     """
     check_range("port", port, 0, 65535)
+    where = choose_device(device)
     try:
         import uvicorn
 
@@ -37,7 +41,7 @@ def explore_command(
     except ImportError as error:
         raise missing(error.name or "a package", "explore", "The explorer") from None
     names = [*runs, *(name for name in released() if name not in runs)]
-    catalogue = Catalogue.of([Run.open(name) for name in names])
+    catalogue = Catalogue.of([Run.open(name) for name in names], where)
     for entry in catalogue.entries[: len(runs)]:
         _ = entry.model  # a mistake should not wait for the page
     listening = listen(port)

@@ -56,7 +56,8 @@ class Board:
         self.done: list[Position] = []
         self.stroke: int | None = None
         self.guide: Mover | None = None  # of models whose slots have no frame, once it is known
-        self.metric = torch.eye(slots.shape[1])  # how unlike real slots a change is, once that is known
+        # How unlike real slots a change is, once that is known.
+        self.metric = torch.eye(slots.shape[1], device=slots.device)
         self.is_held = False  # whether the last edit wanted to turn an object further than the model can
         self.painted_slots = torch.full_like(slots, torch.nan)
         size = model.config.image_size

@@ -22,12 +22,15 @@ from emorl.models.base import Model
 from emorl.nn.pixels import PixelDecoder
 from emorl.runs.run import Run
 
+CPU = torch.device("cpu")
+
 
 @dataclass
 class Entry:
     """A model, the data it can look at, and what its numbers stand for. All of it is read when asked for."""
 
     run: Run
+    device: torch.device = CPU
 
     def __post_init__(self) -> None:
         self.lock = Lock()  # two visitors may ask for the same model at once
@@ -42,9 +45,9 @@ class Entry:
 
     @property
     def model(self) -> Model:
-        """The model with its weights."""
+        """The model with its weights, on its device."""
         with self.lock:
-            return self.run.model.eval()
+            return self.run.model.to(self.device).eval()
 
     @cached_property
     def data(self) -> list[str]:
@@ -72,17 +75,17 @@ class Entry:
             return self.opened[name]
 
     def picture(self, name: str | None, index: int) -> Tensor:
-        """The image (3, H, W) of a scene, as large as the model takes it."""
+        """The image (3, H, W) of a scene, as large as the model takes it, on its device."""
         image = self.scenes(name)[index].image
         if image.shape[-1] == self.run.config.model.image_size:
-            return image
+            return image.to(self.device)
         return self.fitted((image.permute(1, 2, 0) * 255).round().byte().numpy())
 
     def fitted(self, pixels: Array) -> Tensor:
-        """A picture (H, W, 3) of any size as the model takes it, (3, side, side)."""
+        """A picture (H, W, 3) of any size as the model takes it, (3, side, side), on its device."""
         config = self.run.config
         square = fitted(pixels, config.model.image_size, config.data.fit)
-        return torch.from_numpy(np.array(square)).permute(2, 0, 1).float() / 255
+        return torch.from_numpy(np.array(square)).to(self.device).permute(2, 0, 1).float() / 255
 
     def study(self, *, wait: bool = False) -> Study | None:
         """Ranges and labels of the numbers of its slots. It takes seconds, on a thread of its own: None until then."""
@@ -112,15 +115,15 @@ class Catalogue:
     entries: Sequence[Entry]
 
     @staticmethod
-    def of(runs: Sequence[Run]) -> Catalogue:
-        """A catalogue of runs; those of the same name are told apart by a number."""
+    def of(runs: Sequence[Run], device: torch.device = CPU) -> Catalogue:
+        """A catalogue of runs on `device`; those of the same name are told apart by a number."""
         entries: list[Entry] = []
         for run in runs:
             taken = [entry.name for entry in entries]
             label, number = run.label, 2
             while label in taken:
                 label, number = f"{run.label} ({number})", number + 1
-            entries.append(Entry(replace(run, label=label)))
+            entries.append(Entry(replace(run, label=label), device))
         return Catalogue(entries)
 
     def entry(self, name: str) -> Entry:

@@ -67,7 +67,7 @@ def learn_guide(model: Model, scenes: SceneDataset) -> Guide | None:
     indices = range(max(0, len(scenes) - SCENES), len(scenes))
     for first in range(indices.start, indices.stop, AT_ONCE):
         chosen = range(first, min(first + AT_ONCE, indices.stop))
-        images = torch.stack([scenes[n].image for n in chosen])
+        images = torch.stack([scenes[n].image for n in chosen]).to(model.device)
         found = infer(model, images, list(chosen), means=True).steps[-1].slots
         for image, own in zip(images, found, strict=True):
             board = Board(model, image, own)
@@ -78,8 +78,8 @@ def learn_guide(model: Model, scenes: SceneDataset) -> Guide | None:
                     places.append([place.down, place.right])
     if len(slots) < LEAST_OBJECTS:
         return None
-    where = torch.tensor(places)
-    known = torch.cat([torch.ones(len(where), 1), features(where)], dim=1)
-    square = known.T @ known + RIDGE * torch.eye(known.shape[1])
+    where = torch.tensor(places).to(model.device)
+    known = torch.cat([where.new_ones(len(where), 1), features(where)], dim=1)
+    square = known.T @ known + RIDGE * torch.eye(known.shape[1], device=known.device)
     weights = torch.linalg.solve(square, known.T @ torch.stack(slots))
     return Guide(weights[1:], where.amin(dim=0), where.amax(dim=0))

@@ -42,7 +42,7 @@ def study(model: Model, scenes: SceneDataset) -> Study:
         if not scenes.info.has_masks:
             raise UserError("No factors are known.")
         codes, factors = objects_of(model, scenes, images=SCENES)
-        slots = torch.from_numpy(codes)
+        slots = torch.from_numpy(codes).to(model.device)
         labels = names_of(codes, factors, kinds_of(factors, scenes.info.factors))
     except UserError:
         slots = slots_of(model, scenes, images=SCENES).flatten(0, -2)
@@ -81,7 +81,7 @@ def most_active(board: Board, k: int, ranges: Tensor) -> list[tuple[int, float]]
     That is the variance of a pixel while a dimension goes through its range, averaged over pixels and channels.
     """
     z, D = board.slots[k], board.slots.shape[1]
-    share = torch.linspace(0, 1, VALUES)[:, None]
+    share = torch.linspace(0, 1, VALUES, device=z.device)[:, None]
     places = ranges[0] + share * (ranges[1] - ranges[0])  # (VALUES, D)
     found = torch.zeros(D)
     rest = [other for other in range(len(board.slots)) if other != k and other not in board.now.removed]

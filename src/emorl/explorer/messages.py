@@ -196,5 +196,6 @@ def read_reply(raw: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
 
 def as_bytes(pictures: Tensor) -> Array:
     """Pictures (..., 3, H, W) or masks (..., 1, H, W) in [0, 1] as 8-bit (..., H, W, channels)."""
-    eight: Array = (pictures.detach().clamp(0, 1) * 255).round().byte().movedim(-3, -1).contiguous().numpy()
-    return eight
+    eight = (pictures.detach().clamp(0, 1) * 255).round().byte()
+    found: Array = eight.movedim(-3, -1).contiguous().cpu().numpy()
+    return found

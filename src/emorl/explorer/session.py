@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 
 from emorl.data.base import Array
@@ -137,7 +136,7 @@ class Session:
         for k, values in request["edits"].items():
             if k >= len(slots) or len(values) != slots.shape[1]:
                 raise UserError("The link's edits are of another model or number of slots.")
-            slots[k] = torch.tensor(values)
+            slots[k] = slots.new_tensor(values)
         removed = frozenset(request["removed"])
         if any(k >= len(slots) for k in removed) or len(removed) >= len(slots):
             raise UserError("The link removes slots that are not there.")

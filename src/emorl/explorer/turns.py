@@ -52,7 +52,7 @@ def turned(
     (3,) is the middle and log spread of what `z` shows; `metric` (D, D) says how unlike real slots a change of z is.
     """
     middle, reach = spread[:2], REACH * math.exp(float(spread[2]))
-    axis = torch.linspace(-reach, reach, SIDE)
+    axis = torch.linspace(-reach, reach, SIDE, device=z.device)
     square = torch.stack(torch.meshgrid(axis, axis, indexing="ij"), dim=-1)
     behind = decoder.render(rest[None], square + middle)[0]
 
@@ -90,12 +90,12 @@ def stepped(
 def metric_of(slots: Tensor) -> Tensor:
     """The inverse covariance (D, D) of `slots` (N, D), in units of their mean variance: small where slots differ."""
     if len(slots) < 2:
-        return torch.eye(slots.shape[1])
+        return torch.eye(slots.shape[1], device=slots.device)
     covariance = torch.cov(slots.T)
     variances = covariance.diagonal()
     shrunk = (1 - SHRINKAGE) * covariance + SHRINKAGE * variances.diag()
     # A number that is the same in all slots has no variance: a little keeps the inverse finite.
-    shrunk = shrunk + 1e-3 * variances.mean().clamp_min(1e-6) * torch.eye(len(variances))
+    shrunk = shrunk + 1e-3 * variances.mean().clamp_min(1e-6) * torch.eye(len(variances), device=slots.device)
     inverse: Tensor = torch.linalg.inv(shrunk)
     return variances.mean().clamp_min(1e-6) * inverse
 

@@ -1,4 +1,8 @@
-"""One training per run directory: a lock that the kernel releases, however the process that holds it ends."""
+"""One training per run directory: a lock that the kernel releases, however the process that holds it ends.
+
+Not filelock (4.2 was tried): its message names no process, it takes files and pipes of others for locks, it leaves its
+file behind, and after the directory was deleted and made again two trainings hold it at once.
+"""
 
 from __future__ import annotations
 
