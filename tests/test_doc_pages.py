@@ -91,6 +91,13 @@ def test_a_wrong_command_would_be_found(understood: Callable[[str], None]) -> No
             understood(wrong)
 
 
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_what_belongs_to_a_list_is_indented_by_four_spaces(path: Path) -> None:
+    """With fewer the list ends there on the site, and its next number is 1 again."""
+    text = path.read_text(encoding="utf-8")
+    assert re.findall(r"(?<=\n\n) {1,3}\S.*", text) == []
+
+
 def test_blocks_hold_commands_of_known_programs() -> None:
     for path in PAGES:
         for line in commands("\n".join(f"```bash\n{b}```" for b in blocks(text_of(path), "bash"))):

@@ -70,6 +70,15 @@ def test_make_learn(tmp_path: Path) -> None:
     assert "ARI" in result.stdout
 
 
+def test_make_learn_deletes_nothing(tmp_path: Path) -> None:
+    """The folder may hold a run already, which then goes on or is scored again."""
+    run = ["make", "-n", "learn", f"LEARN_DIR={tmp_path}"]
+    lines = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    naming = [line for line in lines if str(tmp_path) in line]
+    assert any("emorl train " in line and " --resume" in line for line in naming)
+    assert not any(re.search(r"\brm\b|--force", line) for line in naming)
+
+
 def test_make_explore_starts_the_explorer() -> None:
     result = subprocess.run(["make", "-n", "explore"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert any(line.endswith("emorl explore --open") for line in result.stdout.splitlines())

@@ -125,6 +125,7 @@ def test_markdown_became_html(pages: dict[str, Page]) -> None:
         text = "".join(page.text)
         for left_over in ("```", "--8<--", ":::", "!!!", "**", "](", "| --"):
             assert left_over not in text, f"{name}: {left_over}"
+        assert re.findall(r"^\d+\. .*", text, flags=re.MULTILINE) == [], name  # an item that is in no list
 
 
 def test_the_reference_has_every_public_name(pages: dict[str, Page]) -> None:

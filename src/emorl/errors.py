@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 
 LARGEST_SEED = 2**64 - 1  # what PyTorch's generators take
@@ -65,6 +65,12 @@ def one_line(text: str) -> str:
 def printable(letter: str) -> str:
     """Keeps letters, and names that are not UTF-8; escapes what would move a terminal's cursor."""
     return letter if letter.isprintable() or "\udc80" <= letter <= "\udcff" else ascii(letter)[1:-1]
+
+
+def first_few(texts: Sequence[str], most: int = 3) -> str:
+    """Returns the first texts, and how many there are besides, for a message."""
+    others = f"; and {len(texts) - most} others" if len(texts) > most else ""
+    return "; ".join(texts[:most]) + others
 
 
 def check_numbers(group: str, config: object, *, positive: Iterable[str] = (), **least: int) -> None:

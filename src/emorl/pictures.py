@@ -65,7 +65,8 @@ def decompose(
 
     Returns:
         The decomposition, with the pictures as the model has seen them. `objects()` has places in pixels of the
-        pictures that were given. Warns where less than half of a picture is explained: then its objects mean nothing.
+            pictures that were given. Warns where less than half of a picture is explained: then its objects mean
+            nothing.
     """
     opened, name, usual = open_model(model, device)
     fit = usual if fit is None else fit

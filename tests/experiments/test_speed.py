@@ -24,7 +24,7 @@ from tiny import TINY
 
 def test_line_and_largest_batch() -> None:
     fit = line({"1": 3.0, "2": 5.0, "4": 9.0})
-    assert fit == pytest.approx({"slope": 2, "intercept": 1, "worst_deviation": 0})
+    assert fit == pytest.approx({"slope": 2, "intercept": 1, "worst_distance": 0})
     memory = {
         "ours, I=3, half the batch": 2**30 * 3.0,
         "ours, I=3": 2**30 * 5.0,

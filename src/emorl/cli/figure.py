@@ -183,7 +183,7 @@ def draw_dci(request: Request) -> None:
     """Which factor of an object each dimension stands for."""
     from emorl.evaluation.dci import evaluate_dci  # here, because scikit-learn takes a second to import
 
-    say("Growing trees ...")
+    say("Measuring DCI ...")
     found = evaluate_dci(request.model, request.scenes, images=request.count, seed=request.seed)
     save_chart(importance_matrix(found.importance.tolist(), found.factors), request.out)
 

@@ -10,11 +10,9 @@ from pathlib import Path
 
 from emorl.data.folder import image_names
 from emorl.data.images import SUFFIXES, check_picture
-from emorl.errors import Unreadable, UserError
+from emorl.errors import Unreadable, UserError, first_few
 from emorl.files import real_path
 from emorl.types import Progress
-
-NAMED = 3  # pictures in a message
 
 
 def find_pictures(places: Sequence[str], *, without: Path) -> list[Path]:
@@ -69,10 +67,9 @@ def readable_pictures(
     if len(bad) == 1 and not (skip_damaged and good):
         raise bad[0] if len(paths) == 1 else UserError(f"{bad[0]} --skip-damaged leaves it out.")
     if bad and not (skip_damaged and good):
-        told = "; ".join(f"{error.args[0]} ({error.reason})" for error in bad[:NAMED])
-        more = f"; and {len(bad) - NAMED} others" if len(bad) > NAMED else ""
+        named = first_few([f"{error.args[0]} ({error.reason})" for error in bad])
         advice = "" if not good else " --skip-damaged leaves them out."
-        raise UserError(f"{len(bad)} images cannot be read: {told}{more}.{advice}")
+        raise UserError(f"{len(bad)} images cannot be read: {named}.{advice}")
     return good, bad
 
 

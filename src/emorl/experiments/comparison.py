@@ -31,14 +31,14 @@ DATASETS = ("tetrominoes", "multi-dsprites", "clevr6")
 SCORES = ("ari", "ari_precision", "ari_recall", "ari_with_background", "miou", "mse", "slots_used")
 SCENES = (0, 1)  # of the test scenes, in the pictures
 CELLS: Cells = {
-    "system": lambda row: parts(row.label)[0],
+    "system": lambda row: system_and_data(row.label)[0],
     "ARI": lambda row: f"{row.values['ari']:.3f} ± {row.values['ari_standard_error']:.3f}",
-    "precision, recall": lambda row: both(row, "ari_precision", "ari_recall"),
+    "precision, recall": lambda row: two_scores(row, "ari_precision", "ari_recall"),
     "mean IoU": lambda row: f"{row.values['miou']:.2f}",
     "MSE (1e-4)": lambda row: f"{1e4 * row.values['mse']:.0f}",
     "slots used": lambda row: f"{row.values['slots_used']:.1f}",
     "leakage": lambda row: f"{row.values['leakage']:.0%}",
-    "DCI: D, C": lambda row: both(row, "dci_disentanglement", "dci_completeness"),
+    "DCI: D, C": lambda row: two_scores(row, "dci_disentanglement", "dci_completeness"),
     "steps": lambda row: count(row.steps),
     "CPU minutes (wall clock)": lambda row: f"{row.cpu_minutes:.0f} ({row.values['wall_clock_minutes']:.0f})",
     "peak memory of a pass, MiB": lambda row: f"{row.values['training_pass_mib']}",
@@ -46,7 +46,7 @@ CELLS: Cells = {
 }
 
 
-def both(row: Row, *names: str) -> str:
+def two_scores(row: Row, *names: str) -> str:
     """Two scores in one cell; older rows do not have them."""
     return ", ".join(f"{row.values[name]:.2f}" for name in names if name in row.values)
 
@@ -80,15 +80,15 @@ def disentanglement(run: Run, scenes: SceneDataset) -> dict[str, float]:
     return {"dci_disentanglement": found.disentanglement, "dci_completeness": found.completeness}
 
 
-def parts(label: str) -> tuple[str, str]:
+def system_and_data(label: str) -> tuple[str, str]:
     """The system and the data set of a row."""
     system, _, dataset = label.partition(", ")
     return system, dataset
 
 
-def on(dataset: str, result: Result) -> list[Row]:
+def rows_on(dataset: str, result: Result) -> list[Row]:
     """The rows of one data set."""
-    return [row for row in result.rows if parts(row.label)[1] == info_of(dataset).title]
+    return [row for row in result.rows if system_and_data(row.label)[1] == info_of(dataset).title]
 
 
 def sections(result: Result) -> dict[str, str]:
@@ -100,18 +100,18 @@ def sections(result: Result) -> dict[str, str]:
         "paper: steps": lambda row: count(steps.get(row.label)),
     }
     return {
-        f"docs/comparison.md#{dataset}": columns(on(dataset, result), {**CELLS, **paper})
+        f"docs/comparison.md#{dataset}": columns(rows_on(dataset, result), {**CELLS, **paper})
         for dataset in DATASETS
-        if on(dataset, result)
+        if rows_on(dataset, result)
     }
 
 
 def illustrate(result: Result, pictures: Path) -> None:
     """ARI and MSE on validation scenes against the CPU minutes of training."""
     for dataset in DATASETS:
-        if not (rows := on(dataset, result)):
+        if not (rows := rows_on(dataset, result)):
             continue
-        curves = {parts(row.label)[0]: row.curve for row in rows}
+        curves = {system_and_data(row.label)[0]: row.curve for row in rows}
         chart = score_chart(curves, label="CPU minutes", x="cpu_minutes", names=("ari", "mse"), log=("mse",))
         save_chart(chart, pictures / f"comparison-{dataset}-curves.png")
 
@@ -126,7 +126,7 @@ def draw(trained: Sequence[Run], rows: Sequence[Row], path: Path) -> None:
                 panels.append(
                     decomposition_row(scenes[index].image, decompose_scene(run.model, scenes, index))
                 )
-                labels.append(parts(run.label)[0])
+                labels.append(system_and_data(run.label)[0])
         titles = ["image", "rebuilt", "masks", *(f"slot {k}" for k in range(len(panels[0]) - 3))]
         picture = Panels(panels, labels, titles, slots_from=3)
         name = dataset.removesuffix("-fast")  # scenes that are quick to make stand for the paper's

@@ -115,7 +115,7 @@ def line(points: Numbers) -> dict[str, float]:
     x, y = [float(key) for key in points], list(points.values())
     slope, intercept = statistics.linear_regression(x, y)
     worst = max(abs(intercept + slope * a - b) / b for a, b in zip(x, y, strict=True))
-    return {"slope": slope, "intercept": intercept, "worst_deviation": worst}
+    return {"slope": slope, "intercept": intercept, "worst_distance": worst}
 
 
 def largest_batch(memory: Numbers, who: str, batch: int) -> float:
@@ -195,4 +195,4 @@ def circumstances(result: Result) -> str:
 
 def slope(what: str, fit: Numbers, factor: float, unit: str) -> list[str]:
     """Returns a table row: what grows, by how much per `unit`, and how far points are off a straight line."""
-    return [what, f"{factor * fit['slope']:.3g} {unit}", f"{100 * fit['worst_deviation']:.0f} %"]
+    return [what, f"{factor * fit['slope']:.3g} {unit}", f"{100 * fit['worst_distance']:.0f} %"]

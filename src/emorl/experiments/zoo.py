@@ -39,11 +39,12 @@ WAYS = {
     "without refinement, `--steps 0`": "scores_without_refinement",
     "best of four, `--tries 4`": "scores_of_four_tries",
 }
+# Of the moving picture, from top to bottom.
 HOME = (
     "efficient-morl/tetrominoes",
     "efficient-morl/multi-dsprites-long",
     "efficient-morl/clevr6-long",
-)  # from top to bottom
+)
 CHOSEN_FROM = 3  # the first held-out scenes: the one with the median ARI is shown
 SIDE = 192  # of the panels of the scene that is put together, in pixels
 HOLD = 8  # frames that a slot stays the last one; the finished picture stays three times as long

@@ -34,7 +34,7 @@ def scenes_section(groups: Sequence[Group], extent: Extent) -> Section:
     members = [one for group in groups for one in group.members]
     comparable = [one for one in members if one.sees_the_same_as(members[0])][:6]
     if len(comparable) > 1:
-        alt = "The same scenes in the eyes of each run"
+        alt = "The same scenes taken apart by each run"
         caption = (
             "The same scenes by each run: its reconstruction, and which slot owns each pixel of an object."
         )
@@ -115,7 +115,7 @@ def inference_section(groups: Sequence[Group]) -> Section:
     """One scene of each group, inference step by step."""
     caption = (
         "Below the scene, a row for each step. Attention: the slot that claims each place. Under each slot, the image "
-        "in the light of its attention, or of its mask where a step does not attend."
+        "times its attention, or times its mask where a step does not attend."
     )
     parts: list[list[Block]] = []
     for group in groups:

@@ -147,7 +147,7 @@ def pictures(panels: Panels, **words: Any) -> Pictures:
     strips = [
         Strip(data_address(image), image.size, label) for image, label in zip(images, labels, strict=True)
     ]
-    return Pictures(strips, titles_of(panels), max(map(len, panels.rows)), **words)
+    return Pictures(strips, colored_titles(panels), max(map(len, panels.rows)), **words)
 
 
 def animation(frames: Sequence[Panels], **words: Any) -> Pictures:
@@ -156,10 +156,10 @@ def animation(frames: Sequence[Panels], **words: Any) -> Pictures:
     images = [frame.strip(0, scale) for frame in frames]
     still = data_address(images[len(images) // 4])
     strip = Strip(address("image/gif", as_gif(images)), images[0].size, still=still)
-    return Pictures([strip], titles_of(frames[0]), len(frames[0].rows[0]), **words)
+    return Pictures([strip], colored_titles(frames[0]), len(frames[0].rows[0]), **words)
 
 
-def titles_of(panels: Panels) -> list[tuple[str, str]]:
+def colored_titles(panels: Panels) -> list[tuple[str, str]]:
     """Column titles with the colours of their slots, as CSS."""
     colors = [f"rgb{color}" if color else "" for color in panels.colors]
     return list(zip(panels.titles, colors, strict=True))

@@ -129,7 +129,7 @@ def disentanglement_section(groups: Sequence[Group], extent: Extent, stage: Stag
     parts: list[list[Block]] = []
     for group in groups:
         run = group.first.run
-        with stage(f"growing trees for {run.label}"):
+        with stage(f"measuring DCI of {run.label}"):
             try:
                 found = evaluate_dci(
                     run.model, group.first.scenes, images=extent.images, fast=extent.dci == "fast"

@@ -82,6 +82,17 @@ def load_checkpoint(directory: Path) -> dict[str, Any] | None:
     return None
 
 
+def saved_step(directory: Path) -> int | None:
+    """Returns the step of the newest intact checkpoint; None if there is none that can be read."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # resuming will tell about a damaged one
+        try:
+            checkpoint = load_checkpoint(directory)
+        except UserError:
+            return None
+    return None if checkpoint is None else int(checkpoint["progress"]["step"])
+
+
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Reads a checkpoint whose checksums hold and which has all its parts; raises ValueError otherwise."""
     try:

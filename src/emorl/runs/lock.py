@@ -52,7 +52,7 @@ class Lock:
 def locked(directory: Path) -> Iterator[Lock]:
     """Keeps other trainings out of `directory`; raises UserError if one is there."""
     path = directory / LOCK
-    file = take(path)
+    file = open_locked(path)
     if file is None:
         raise UserError(
             f"{directory} is in use: process {holder(path)} is training there. "
@@ -77,13 +77,13 @@ def is_abandoned(directory: Path) -> bool:
     path = directory / LOCK
     if fcntl is None or not path.exists():
         return False
-    file = take(path)
+    file = open_locked(path)
     if file is not None:
         os.close(file)
     return file is not None
 
 
-def take(path: Path) -> int | None:
+def open_locked(path: Path) -> int | None:
     """Opens and locks the file `path`; None if another process has it locked. Raises UserError if it is no lock."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     while True:

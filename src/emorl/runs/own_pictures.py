@@ -8,13 +8,13 @@ from pathlib import Path
 
 from emorl.data import FOLDER, SPLITS, DataConfig, open_folder
 from emorl.data.folder import damaged_pictures
-from emorl.errors import UserError
+from emorl.errors import UserError, first_few
 from emorl.files import read_json, write_json
 from emorl.runs.directory import PICTURES
 from emorl.types import Progress, silent
 
 Names = dict[str, str]  # of each picture -> the split that it is in
-NAMED = 3  # pictures of a kind in a message
+NAMED = 3  # pictures of one kind of change in a message
 
 
 def check_pictures(data: DataConfig, *, progress: Progress = silent) -> None:
@@ -25,14 +25,13 @@ def check_pictures(data: DataConfig, *, progress: Progress = silent) -> None:
     if data.name != FOLDER or data.path is None:
         return
     if bad := damaged_pictures(Path(data.path), progress=progress):
-        named = "; ".join(f"{name} ({reason})" for name, reason in bad[:NAMED])
-        more = f"; and {len(bad) - NAMED} others" if len(bad) > NAMED else ""
+        named = first_few([f"{name} ({reason})" for name, reason in bad])
         if data.skip_damaged:
-            warnings.warn(f"Left out of {data.path}: {named}{more}.", stacklevel=2)
+            warnings.warn(f"Left out of {data.path}: {named}.", stacklevel=2)
         else:
             raise UserError(
                 f"Repair or remove what cannot be used in {data.path}, or leave it out with --skip-damaged: "
-                f"{named}{more}."
+                f"{named}."
             )
 
 

@@ -29,9 +29,8 @@ from emorl.runs.run import Run
 from emorl.version import __version__
 
 UNKNOWN = "unknown"  # the data of a model that is saved without its run
-Source = (
-    Model | Run | str | Path
-)  # a model, a run, its directory, a folder of `save_pretrained`, released weights
+# A model, a run, its directory, a folder of `save_pretrained`, or the name of released weights.
+Source = Model | Run | str | Path
 
 
 def save_pretrained(source: Source, folder: str | Path) -> Path:
@@ -40,10 +39,12 @@ def save_pretrained(source: Source, folder: str | Path) -> Path:
     Of a run, they say what it is, on what it was trained, and its scores if `emorl evaluate` has measured them; of a
     model alone, what it is. Returns the folder. Files that were not written by this function are never overwritten.
     """
-    run = None if isinstance(source, Model) else source if isinstance(source, Run) else Run.open(source)
-    model = source if isinstance(source, Model) else run.model if run is not None else None
-    assert model is not None
-    config = RunConfig(model.config, DataConfig(UNKNOWN)) if run is None else without_places(run.config)
+    run: Run | None = None
+    if isinstance(source, Model):
+        model, config = source, RunConfig(source.config, DataConfig(UNKNOWN))
+    else:
+        run = source if isinstance(source, Run) else Run.open(source)
+        model, config = run.model, without_places(run.config)
     folder = Path(folder)
     check_folder(folder, inputs=[] if run is None else [run.weights])
     card = new_card(run, model.title)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import reprlib
-import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +23,7 @@ from emorl.files import read_json
 from emorl.models import kind_of
 from emorl.models.base import Model
 from emorl.runs.card import read_header
-from emorl.runs.checkpoint import build_model, load_checkpoint, read_weights
+from emorl.runs.checkpoint import build_model, read_weights, saved_step
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CONFIG, ENVIRONMENT, MODEL, README, SCORES, WEIGHTS, read_metrics
 from emorl.runs.own_pictures import warn_of_changes
@@ -144,13 +143,8 @@ class Run:
         """How many steps its weights have been trained for: those of the last checkpoint, if there is one to read."""
         if self.directory is None:
             return self.steps_done
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # resuming will tell about a damaged one
-            try:
-                checkpoint = load_checkpoint(self.directory)
-            except UserError:
-                checkpoint = None
-        return self.steps_done if checkpoint is None else int(checkpoint["progress"]["step"])
+        saved = saved_step(self.directory)
+        return self.steps_done if saved is None else saved
 
     @property
     def is_finished(self) -> bool:

@@ -60,8 +60,7 @@ def group_model_settings(run: Values) -> None:
             continue
         del model[name]
         if not isinstance(model.get(group), dict):
-            rest = {group: model.pop(group)} if group in model else {}
-            model[group] = {"layout": rest[group]} if rest else {}
+            model[group] = {"layout": model.pop(group)} if group in model else {}
         model[group][field] = value
 
 

@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor
 
 from emorl.errors import UserError
-from emorl.runs.checkpoint import load_checkpoint
+from emorl.runs.checkpoint import saved_step
 from emorl.runs.directory import LOCK, NotResumable
 from emorl.runs.lock import is_abandoned
 from emorl.runs.resume import resume_command
@@ -174,14 +173,3 @@ def how_to_continue(directory: Path) -> str:
     if not step:
         return "Nothing was saved yet: start it again."
     return f"Everything up to step {step} is saved. Continue with: {resume_command(directory)}"
-
-
-def saved_step(directory: Path) -> int:
-    """Returns the step that the run would continue from, 0 if nothing was saved."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # resuming will tell about a damaged one
-            checkpoint = load_checkpoint(directory)
-    except UserError:
-        return 0
-    return 0 if checkpoint is None else int(checkpoint["progress"]["step"])

@@ -89,7 +89,7 @@ class TrainingLog:
                 {"step": step, **values, **{f"validation_{name}": v for name, v in (scores or {}).items()}}
             )
         self.progress.update(self.task, completed=step + 1, status=self.status(step + 1))
-        if scores is not None or self.is_silent():
+        if scores is not None or self.is_line_due():
             elapsed = time.perf_counter() - self.started
             left = elapsed / (step + 1 - self.start) * (self.train.steps - step - 1)
             details = self.details() if scores is not None else []
@@ -97,8 +97,8 @@ class TrainingLog:
             self.say(f"step {step + 1}/{self.train.steps}  {summary}")
             self.spoken = time.perf_counter()
 
-    def is_silent(self) -> bool:
-        """Whether it is time for a line, because there is no bar; a long training speaks less often."""
+    def is_line_due(self) -> bool:
+        """Whether it is time for a line of progress where there is no bar; they come less often in a long training."""
         now = time.perf_counter()
         often = min(MOST_QUIET, max(QUIET, (now - self.started) / 50))
         return not self.console.is_terminal and now - self.spoken >= often

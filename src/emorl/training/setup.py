@@ -75,8 +75,8 @@ def open_directory(
         problem, lock, checkpoint = None, None, None
         if fabric.is_global_zero:
             try:
-                if fabric.world_size > 1:  # or else `begin` was called before
-                    begin(run, directory, resume=resume)
+                if fabric.world_size > 1:  # or else `check_and_announce` was called before
+                    check_and_announce(run, directory, resume=resume)
                 if not resume:
                     with progress_bar("looking at pictures") as progress:
                         check_pictures(run.data, progress=progress)
@@ -91,7 +91,7 @@ def open_directory(
         yield lock, checkpoint if fabric.is_global_zero or not resume else load_checkpoint(directory)
 
 
-def begin(run: RunConfig, directory: Path, *, resume: bool) -> None:
+def check_and_announce(run: RunConfig, directory: Path, *, resume: bool) -> None:
     """Checks settings, data and directory; raises UserError, or prints what will be trained."""
     check_devices(run.train)
     scenes = check(run)

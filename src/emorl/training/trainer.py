@@ -33,7 +33,7 @@ from emorl.training.devices import launch
 from emorl.training.distributed import failing_together, mean_over_ranks
 from emorl.training.log import diagnose
 from emorl.training.optimizer import build_optimizer
-from emorl.training.setup import Progress, begin, open_directory, open_log, restore, start_from
+from emorl.training.setup import Progress, check_and_announce, open_directory, open_log, restore, start_from
 from emorl.training.signals import Interrupted, stop_requests
 from emorl.types import Outcome
 
@@ -79,7 +79,7 @@ def train(
     torch.set_flush_denormal(True)
     keep_freed_memory()  # a tenth of a step, or more, would go into getting it back
     if run.train.devices * run.train.nodes == 1:  # several processes first agree on what is wrong
-        begin(run, directory, resume=resume)
+        check_and_announce(run, directory, resume=resume)
     run = run.with_whole_paths()
     fabric = launch(run)
     with (
