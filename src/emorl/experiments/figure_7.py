@@ -18,6 +18,7 @@ from emorl.plots.lines import score_chart
 from emorl.runs.run import Run
 
 TEST_STEPS = range(7)  # I at test time
+IMAGES = 128  # scenes of each kind: there are fourteen settings, and K=11 slots take half a second a scene
 SCORES = ("ari", "ari_with_background", "miou", "mse", "kl_hierarchical", "kl")
 # Scenes with more objects than a model has learned from, and the slots to give it then.
 CROWDED = {
@@ -31,12 +32,12 @@ def measure(job: Job) -> Iterator[Row]:
     """Yields the scores for each number of refinements at test time, also with more objects than in training."""
     for run in job.trained:
         for scenes, K, where in settings_of(run):
-            for found in sweep(run.model, scenes, "num_steps", TEST_STEPS, num_slots=K):
+            for found in sweep(run.model, scenes, "num_steps", TEST_STEPS, num_slots=K, images=IMAGES):
                 I = found["value"]
                 yield row_of(
                     run,
                     {"I": I} | {name: found[name] for name in SCORES if name in found},
-                    scenes=f"test, {where}, I={I}",
+                    scenes=f"{min(IMAGES, len(scenes))} of test, {where}, I={I}",
                     label=f"{run.label}, {where}, I={I}",
                 )
 
