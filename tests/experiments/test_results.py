@@ -25,7 +25,7 @@ from emorl.runs.run import Run
 from emorl.schedules import Schedule
 
 RESULTS = read_results(ROOT)
-FAST = PRESETS["efficient-morl/tetrominoes"]
+FAST = PRESETS["efficient-morl/tetrominoes-plain"]
 
 
 def row(**changes: Any) -> Row:

@@ -64,9 +64,6 @@ def test_what_several_experiments_need_is_trained_once() -> None:
         assert run_of(name, label).place(Path()) == place
     for other in (run_of("table-2", FIXED, seed=1), run_of("table-2", FULL), run_of("figure-8", "L=2")):
         assert other.place(Path()) != place
-    assert run_of("seeds", "seed 0").place(Path()) == run_of(
-        "comparison", "EfficientMORL, Tetrominoes"
-    ).place(Path())
     watched = changed(run_of("table-2", FIXED), {"config.train.evaluate_every": 7})
     assert watched.place(Path()) == place  # how it is watched changes nothing
 

@@ -125,15 +125,18 @@ def test_names_of_version_0_1_still_mean_the_settings_for_small_machines() -> No
 
 
 def test_weights_that_were_trained_further_count_everything_before() -> None:
-    run = Run.open("efficient-morl/clevr6-long")
-    first = Run.open("efficient-morl/clevr6")
-    assert run.config.train.start_from == run.earlier["name"] == first.name
-    assert run.steps_in_all == first.steps_in_all + run.config.train.steps
+    run = Run.open("efficient-morl/multi-dsprites-long")
+    first = Run.open("efficient-morl/multi-dsprites")
+    middle = Run.open("efficient-morl/multi-dsprites-middle")
+    assert run.config.train.start_from == middle.name
+    assert middle.config.train.start_from == first.name
+    steps = [one.config.train.steps for one in (first, middle, run)]
+    assert run.steps_in_all == sum(steps)
     assert run.cpu_minutes is not None
-    assert run.cpu_minutes > first.card["cpu_minutes"]
+    assert run.cpu_minutes > middle.card["cpu_minutes"] > first.card["cpu_minutes"]
     curve = run.curve("ari", "no such score")
-    assert curve[0]["step"] > first.steps_in_all
-    assert curve[0]["cpu_minutes"] > first.card["cpu_minutes"]
+    assert curve[0]["step"] > middle.steps_in_all
+    assert curve[0]["cpu_minutes"] > middle.card["cpu_minutes"]
     assert [point["step"] for point in curve] == sorted(point["step"] for point in curve)
     assert set(curve[-1]) == {"step", "cpu_minutes", "ari"}
-    assert first.earlier == {}
+    assert first.earlier is None

@@ -85,7 +85,7 @@ SCALES: dict[ScaleName, Scale] = {
     "cpu": Scale(
         "Tetrominoes whatever the paper used, 2000 steps of the preset on one core, two seeds",
         # A shortened whole run: objects are found first, then the KL weight rises, then the learning rate decays.
-        presets=dict.fromkeys(DATASETS, "efficient-morl/tetrominoes"),
+        presets=dict.fromkeys(DATASETS, "efficient-morl/tetrominoes-plain"),
         seeds=(0, 1),
         seeds_in_full=(0,),
         changes={

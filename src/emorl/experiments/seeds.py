@@ -34,7 +34,7 @@ PAPER = {
 
 def runs(scale: ScaleName) -> list[Wanted]:
     """Returns the trainings: one preset at each scale, with five seeds."""
-    preset = PRESETS[f"efficient-morl/tetrominoes{SCALES[scale].suffix}"]
+    preset = PRESETS[SCALES[scale].presets["tetrominoes"]]
     return [wanted(f"seed {seed}", SCALES[scale].everywhere, preset, seed) for seed in SEEDS]
 
 
@@ -96,7 +96,7 @@ EXPERIMENT = Experiment(
     measure,
     COLUMNS,
     paper="ARI 0.982 ± 0.018 over five seeds, after 200 000 steps on two GPUs.",
-    protocol="efficient-morl/tetrominoes in full, five seeds, one core each",
+    protocol="efficient-morl/tetrominoes-plain in full, five seeds, one core each",
     runs=runs,
     illustrate=illustrate,
     metrics=OTHERS,

@@ -33,7 +33,17 @@ FOR_PICTURES = "efficient-morl/clevr6"  # the weights of the tutorial on picture
 SAME_RECIPE = "efficient-morl/multi-dsprites"  # on images of the same size, in batches of the same size
 BATCH, REPEATS = 16, 5
 Column = Callable[[Run], str]  # a run -> the text of its cell in a table
-SHOWN = ("ari", "ari_with_background", "miou", "mse", "slots_used", "kl")
+SHOWN = (
+    "ari",
+    "ari_by_colour",
+    "ari_with_background",
+    "miou",
+    "miou_by_colour",
+    "mse",
+    "slots_used",
+    "kl",
+)  # of cards
+COLUMNS = ("ari", "ari_by_colour", "ari_with_background", "miou", "mse")  # of the table of all weights
 WAYS = {
     "as in the paper: one sample": "scores",
     "without refinement, `--steps 0`": "scores_without_refinement",
@@ -71,6 +81,7 @@ def sections(result: Result) -> dict[str, str]:
         "weights": lambda run: f"`{run.name}`",
         "ARI": score("ari"),
         "ARI, best of 4 tries": score("ari", "scores_of_four_tries"),
+        "ARI by mask and colour": score("ari_by_colour"),
         "ARI with background": score("ari_with_background"),
         "mean IoU": score("miou"),
         "steps": lambda run: count(run.steps_in_all),
@@ -83,7 +94,7 @@ def sections(result: Result) -> dict[str, str]:
     }
     all_weights: dict[str, Column] = {
         "weights": lambda run: f"[`{run.name}`](#{anchor(run.name)})",
-        **{METRICS[name].heading: score(name) for name in ("ari", "ari_with_background", "miou", "mse")},
+        **{METRICS[name].heading: score(name) for name in COLUMNS},
         "ARI, best of 4": score("ari", "scores_of_four_tries"),
         **milliseconds,
         "CPU minutes to train": minutes,
@@ -98,8 +109,8 @@ def sections(result: Result) -> dict[str, str]:
 
 
 def score(name: str, way: str = "scores") -> Column:
-    """A column with one score of the cards."""
-    return lambda run: METRICS[name].text(scores(run, way)[name])
+    """A column with one score of the cards, empty where a card is older than the score."""
+    return lambda run: METRICS[name].text(found[name]) if name in (found := scores(run, way)) else ""
 
 
 def minutes(run: Run) -> str:

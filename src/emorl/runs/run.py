@@ -157,25 +157,35 @@ class Run:
         if self.directory is None:
             return self.card.get("cpu_minutes")
         seconds = [line["cpu_seconds"] for line in self.metrics if line.get("cpu_seconds") is not None]
-        return self.earlier.get("cpu_minutes", 0.0) + seconds[-1] / 60 if seconds else None
+        return self.minutes_before + seconds[-1] / 60 if seconds else None
 
     @property
     def steps_in_all(self) -> int:
         """How many steps the finished training has, those behind released weights that it began with included."""
-        return int(self.earlier.get("steps", 0)) + self.config.train.steps
+        return self.steps_before + self.config.train.steps
 
     @property
-    def earlier(self) -> dict[str, Any]:
-        """The card of the released weights that the training began with; empty if it did not."""
+    def earlier(self) -> Run | None:
+        """The released weights that the training began with; None if it did not."""
         start = self.config.train.start_from
-        return card_of(start) if start in released() else {}
+        return Run.open(start) if start in released() else None
+
+    @property
+    def steps_before(self) -> int:
+        """How many steps of training are behind the released weights that it began with."""
+        return 0 if self.earlier is None else self.earlier.steps_in_all
+
+    @property
+    def minutes_before(self) -> float:
+        """How many minutes of processor time are behind them."""
+        return 0.0 if self.earlier is None else self.earlier.cpu_minutes or 0.0
 
     def curve(self, *names: str) -> list[dict[str, float]]:
         """Validation scores `names` over the training, with the steps and CPU minutes of what it began with added.
 
         Those of released weights are in their card, if they were kept.
         """
-        steps, minutes = self.earlier.get("steps", 0), self.earlier.get("cpu_minutes", 0.0)
+        steps, minutes = self.steps_before, self.minutes_before
         found = [
             {"step": steps + line["step"] + 1, "cpu_minutes": round(minutes + line["cpu_seconds"] / 60, 2)}
             | {name: line[VALIDATION + name] for name in names if VALIDATION + name in line}

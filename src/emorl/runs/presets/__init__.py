@@ -1,7 +1,7 @@
 """PRESETS: settings by name, as data.
 
-"model/data set" is for small machines, and what trained the released weights of that name;
-"-long" goes on from those weights; "-paper" has the published hyper-parameters; "-tiny" is for tests.
+"model/data set" is for small machines, and what trained the released weights of that name; "-long" goes on from those
+weights, for sprites by way of "-middle"; "-paper" has the published hyper-parameters; "-tiny" is for tests.
 """
 
 from __future__ import annotations

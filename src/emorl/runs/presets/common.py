@@ -59,11 +59,16 @@ CLEVR6_FAST = DataConfig("clevr6-fast", train_size=20_000)
 
 
 def named(kind: str, presets: Mapping[str, tuple[Any, TrainConfig]]) -> dict[str, RunConfig]:
-    """Presets "kind/name" of a model's configurations, by data set and, if not for small machines, -paper or -tiny."""
+    """Presets "kind/name" of a model's configurations. A name is that of a data set, some with an `ending`."""
     data = {"clevr6": CLEVR6_FAST}  # small machines have scenes that are quick to make
     return {
         f"{kind}/{name}": RunConfig(
-            model, data.get(name) or DataConfig(name.removesuffix("-paper").removesuffix("-tiny")), train
+            model, data.get(name) or DataConfig(name.removesuffix(ending(name))), train
         )
         for name, (model, train) in presets.items()
     }
+
+
+def ending(name: str) -> str:
+    """What follows the data set in the name of a preset; nothing, where it is the usual one for small machines."""
+    return next((end for end in ("-paper", "-tiny", "-plain") if name.endswith(end)), "")
