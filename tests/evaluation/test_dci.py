@@ -100,4 +100,4 @@ def test_released_weights_are_more_disentangled_than_the_same_code_rotated() -> 
     assert score.disentanglement > rotated.disentanglement + 0.1
     assert score.completeness > rotated.completeness + 0.1
     assert score.r2 > 0.9  # places are known, whichever way one looks
-    assert score.accuracy > 0.45  # of 19 shapes and 6 colours
+    assert score.accuracy > 0.3  # of 19 shapes and 6 colours; chance is 0.11
