@@ -202,7 +202,7 @@ def test_an_object_can_be_moved_and_resized_while_it_is_turned() -> None:
 
 @torch.no_grad()
 def test_without_a_frame_a_moved_object_keeps_its_shape() -> None:
-    """Seven pixels away it covers much of what it covered, shifted; by the gradient alone a shape changes on its way."""
+    """Seven pixels away it covers much of what it covered, shifted; by the gradient alone it changes on its way."""
     run = opened(BLOCKS)
     guide = learn_guide(run.model, run.scenes("test"))
     assert guide is not None
