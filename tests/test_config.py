@@ -76,6 +76,11 @@ def test_presets_survive_json(name: str) -> None:
         ("model", {"objective": {"presence": -1}}, "model.objective.presence must never be below 0"),
         ("model", {"objective": {"area_price": -1}}, "model.objective.area_price must never be below 0"),
         ("model", {"objective": {"colour_price": -1}}, "model.objective.colour_price must never be below 0"),
+        (
+            "model",
+            {"objective": {"foreground_price": -1}},
+            "model.objective.foreground_price must never be below 0",
+        ),
         ("model", {"objective": {"block": 0}}, "model.objective.block must be at least 1"),
         ("model", {"objective": {"block": 2}}, "block = 2 needs --model.decoder.layout pixels"),
         ("data", {"test_size": 0}, "data.test_size must be at least 1"),

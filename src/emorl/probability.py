@@ -172,6 +172,12 @@ def excess_area(masks: Tensor, weights: Tensor | None = None, *, free: float) ->
     return (areas(masks, weights) / free).clamp_min(1).log().sum(dim=-1)
 
 
+def outside_largest(masks: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Which share of the image the slots other than the largest cover, of `masks` (B, K, 1, H, W). Returns (B,)."""
+    shares = areas(masks, weights)
+    return shares.sum(dim=-1) - shares.amax(dim=-1)
+
+
 def areas(masks: Tensor, weights: Tensor | None) -> Tensor:
     """Which share of the image each of `masks` (B, K, 1, H, W) covers. Returns (B, K)."""
     if weights is None:

@@ -94,6 +94,13 @@ def test_onnx_refines_as_pytorch_does(tmp_path: Path) -> None:
     assert is_ours(found.path)
 
 
+def test_several_starts_are_in_the_file(tmp_path: Path) -> None:
+    model = toy("efficient-morl", inference={"num_layers": 1, "starts": 3})
+    found = export(model, tmp_path / "model.pt2", format="pt2", num_steps=0, images=squares(3))
+    inputs = inputs_for(found.part, squares(NEW_BATCH))
+    assert_close(list(torch.export.load(found.path).module()(*inputs)), expected(model, found.part, inputs))
+
+
 def test_onnx_keeps_the_smallest_numbers(tmp_path: Path) -> None:
     """PyTorch's optimiser would leave out what is added to attention, so that no slot divides by zero."""
 

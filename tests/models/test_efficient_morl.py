@@ -28,7 +28,14 @@ from emorl.nn import decoder
 from emorl.nn.decoder import SpatialBroadcastDecoder
 from emorl.nn.position import PositionProjection
 from emorl.nn.recurrent import DualGRU
-from emorl.probability import Gaussian, colour_spread, excess_area, noise_per_image, slots_in_use
+from emorl.probability import (
+    Gaussian,
+    colour_spread,
+    excess_area,
+    noise_per_image,
+    outside_largest,
+    slots_in_use,
+)
 from emorl.runs.presets import PRESETS
 from emorl.runs.presets.efficient_morl import TETROMINOES
 from emorl.schedules import Schedule
@@ -298,6 +305,50 @@ def test_a_plain_slot_costs_nothing_and_a_slot_of_two_colours_does() -> None:
     assert together == 4 * (3 / 4) ** 2 + 12 * (1 / 4) ** 2
     weights = torch.full((4, 4), 2.0)
     assert colour_spread(masks, components, weights).tolist() == [0, 2 * together]
+
+
+def test_pixels_outside_the_largest_slot_have_a_price() -> None:
+    without, with_price = with_and_without(foreground_price=Schedule.parse(2))
+    shares = without.steps[-1].masks.mean(dim=(2, 3, 4))
+    outside = 1 - shares.max(dim=1).values
+    torch.testing.assert_close(with_price.loss - without.loss, 2 * 16**2 * outside.mean())
+
+
+def test_a_lattice_counts_the_pixels_outside_the_largest_slot_by_their_weights() -> None:
+    masks = torch.zeros(1, 3, 1, 4, 4)
+    masks[0, 1, :, 1:], masks[0, 0, :, :1, 1:], masks[0, 2, :, :1, :1] = 1, 1, 1
+    assert outside_largest(masks).tolist() == [4 / 16]
+    weights = torch.ones(4, 4)
+    weights[0] = 5
+    assert outside_largest(masks, weights).tolist() == [17 / 32]  # 15 of one slot, and 5 and 12 of two others
+
+
+@pytest.mark.parametrize("L", [1, 3])
+@pytest.mark.parametrize("I", [0, 2])
+def test_of_several_starts_each_image_has_the_one_that_explains_it_best(L: int, I: int) -> None:
+    config = varied(SMALL, inference={"num_layers": L, "scale_bias": 2.0, "starts": 3})
+    thrice = build(config).double()
+    once = build(varied(config, inference={"starts": 1})).double()
+    once.load_state_dict(thrice.state_dict())
+    x = images(B=6)
+    noise, draws = recorded()
+    found = thrice.infer(x, num_steps=I, noise=noise)
+    starts, rest = [draws[L * s : L * (s + 1)] for s in range(3)], draws[3 * L :]
+
+    alone = [once.infer(x, num_steps=I, noise=replayed([*start, *rest])) for start in starts]
+    at_means = [once.infer(x, num_steps=0, noise=replayed([*start, *rest], means=True)) for start in starts]
+    best = torch.stack([one.terms["nll"] for one in at_means]).argmin(dim=0)
+    assert len(set(best.tolist())) > 1
+    for image, start in enumerate(best.tolist()):
+        torch.testing.assert_close(found.steps[-1].masks[image], alone[start].steps[-1].masks[image])
+        torch.testing.assert_close(found.terms["kl_1"][image], alone[start].terms["kl_1"][image])
+
+
+def test_training_starts_once() -> None:
+    model = build(varied(SMALL, inference={"starts": 5}))
+    noise, draws = recorded()
+    model(images(dtype=torch.float32), noise=noise, num_steps=1)
+    assert len(draws) == 3 + 1 + 3 + 1  # stage 1, z^L, what conditions the prior, a refinement
 
 
 def test_ancestral_draws_condition_the_prior_on_the_samples_used() -> None:

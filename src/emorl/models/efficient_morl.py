@@ -23,7 +23,7 @@ from emorl.nn.gradient import value_and_gradient
 from emorl.nn.lattice import Pixels
 from emorl.nn.prior import HierarchicalPrior, Prior
 from emorl.nn.refinement import RefinementNetwork
-from emorl.nn.stochastic import StochasticLayer
+from emorl.nn.stochastic import Seen, StochasticLayer
 from emorl.probability import (
     LIKELIHOODS,
     Gaussian,
@@ -31,12 +31,17 @@ from emorl.probability import (
     as_float32,
     colour_spread,
     excess_area,
+    outside_largest,
     slots_in_use,
 )
 from emorl.schedules import Schedule
 from emorl.types import Decomposition, Outcome
 
+PRICES = ("area_price", "colour_price", "foreground_price")
 LossWeights = Literal["code", "paper", "increasing"]
+
+
+Beliefs = tuple[list[Tensor], list[Tensor], list[Tensor]]  # λ, z and α of the layers of stage 1
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ class InferenceConfig:
     """How slots are found: the layers of stage 1, and how their weights start."""
 
     num_layers: int = 3  # L, stochastic layers of stage 1; 0 leaves refinement alone
+    # How often stage 1 is done outside training; what explains an image best is refined.
+    starts: int = 1
     gru: Literal["dual", "single"] = "dual"  # two GRUs for mean and scale, or the ablation's one
     attention_norm: bool = False  # layer norm on attention inputs, as Slot Attention has
     own_frame: int = 0  # channels of the pooling in the slot's own frame (nn/own_frame.py); 0: without
@@ -52,7 +59,7 @@ class InferenceConfig:
     scale_bias: float = 0.0  # initial bias of the scale MLP; -6 starts posteriors at a deviation of 0.05
 
     def __post_init__(self) -> None:
-        check_numbers("model.inference", self, num_layers=0, own_frame=0, positive=("sharpness",))
+        check_numbers("model.inference", self, num_layers=0, starts=1, own_frame=0, positive=("sharpness",))
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,9 @@ class ObjectiveConfig:
     # Nats for each pixel of a slot times the squared distance of its colour to the slot's mean colour: plain objects
     # and a plain background then have a slot each, instead of sharing one.
     colour_price: Schedule = Schedule.parse(0)
+    # Nats for each pixel outside the largest slot: the background keeps what it can show nearly as well as an object
+    # can, such as shadows.
+    foreground_price: Schedule = Schedule.parse(0)
     nll_weight: float = 1.0  # of the reconstruction; GECO multiplies it
     geco: GecoConfig = field(default_factory=lambda: GecoConfig(target=-61000.0))
 
@@ -87,7 +97,7 @@ class ObjectiveConfig:
             raise UserError(
                 f"model.objective.kl_weight must never be below 0, as in {str(self.kl_weight)!r}."
             )
-        for name in ("presence", "area_price", "colour_price"):
+        for name in ("presence", *PRICES):
             price = getattr(self, name)
             if price.smallest < 0:
                 raise UserError(f"model.objective.{name} must never be below 0, as in {str(price)!r}.")
@@ -122,6 +132,7 @@ class EfficientMORL(Model):
     presence: Tensor
     area_price: Tensor
     colour_price: Tensor
+    foreground_price: Tensor
     sigma: Tensor
 
     def __init__(self, config: EfficientMORLConfig) -> None:
@@ -148,10 +159,10 @@ class EfficientMORL(Model):
 
     @property
     def schedules(self) -> dict[str, Schedule]:
-        """β, σ and the costs of used, of large and of many-coloured slots."""
+        """β, σ and the prices of slots."""
         objective = self.config.objective
         found = {"kl_weight": objective.kl_weight, "presence": objective.presence, "sigma": objective.sigma}
-        for name in ("area_price", "colour_price"):
+        for name in PRICES:
             if getattr(objective, name).largest > 0:  # older weights do not hold their values
                 found[name] = getattr(objective, name)
         return found
@@ -211,20 +222,37 @@ class EfficientMORL(Model):
         terms = self.terms_of(x, nlls=nlls, kls=kls, kl=q_i.kl(p_refine), updates=updates)
         return Outcome(loss / x.shape[0], terms, tuple(steps))  # line 28: the slots of the last step
 
-    def bottom_up(self, x: Tensor, K: int, noise: Noise) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """Returns λ^0..λ^L, z^0..z^{L-1} and α^1..α^L. The caller draws z^L, where the graph of refinement starts."""
-        lam = [self.lam0.expand(x.shape[0], K, -1)]  # line 6
-        z: list[Tensor] = []
-        alpha: list[Tensor] = []
-        if self.config.inference.num_layers == 0:
-            return lam, z, alpha
+    def bottom_up(self, x: Tensor, K: int, noise: Noise) -> Beliefs:
+        """Stage 1. Outside training it may be done several times, and each image has the one that explains it best."""
         features = self.encoder.features(x)
         seen = self.layer.look(features, self.encoder.tokens(features))  # lines 2-3
+        starts = 1 if torch.is_grad_enabled() else self.config.inference.starts
+        begun = [self.one_start(seen, K, noise) for _ in range(starts)]
+        return begun[0] if starts == 1 else self.best_start(x, begun)
+
+    def one_start(self, seen: Seen, K: int, noise: Noise) -> Beliefs:
+        """Returns λ^0..λ^L, z^0..z^{L-1} and α^1..α^L. The caller draws z^L, where the graph of refinement starts."""
+        lam = [self.lam0.expand(seen.keys.shape[0], K, -1)]  # line 6
+        z: list[Tensor] = []
+        alpha: list[Tensor] = []
         for l in range(1, self.config.inference.num_layers + 1):
             z.append(noise.sample(Gaussian.from_params(lam[l - 1])))  # lines 5 and 16
             lam_l, alpha_l = self.layer(seen, z[l - 1], lam[l - 1])  # lines 8-15
             lam.append(as_float32(lam_l))  # refinement adds to it
-            alpha.append(alpha_l.detach().unflatten(-1, (1, *features.shape[-2:])))
+            alpha.append(alpha_l.detach().unflatten(-1, (1, *seen.grid)))
+        return lam, z, alpha
+
+    def best_start(self, x: Tensor, begun: Sequence[Beliefs]) -> Beliefs:
+        """Of several stages 1, what explains each image best at the mean of its last posterior."""
+        nlls = [
+            self.reconstruct(x, Gaussian.from_params(lam[-1]).mu, is_training=False, is_last=True)[1]
+            for lam, _, _ in begun
+        ]
+        which, images = torch.stack(nlls).argmin(dim=0), torch.arange(x.shape[0], device=x.device)
+        lam, z, alpha = (
+            [torch.stack(layer)[which, images] for layer in zip(*tensors, strict=True)]
+            for tensors in zip(*begun, strict=True)
+        )
         return lam, z, alpha
 
     def reconstruct(self, x: Tensor, z: Tensor, *, is_training: bool, is_last: bool) -> tuple[Tensor, ...]:
@@ -265,6 +293,9 @@ class EfficientMORL(Model):
             cost = cost + self.area_price * excess_area(masks, pixels.weights, free=objective.free_area)
         if objective.colour_price.largest > 0:
             cost = cost + self.colour_price * colour_spread(masks, components, pixels.weights)
+        if objective.foreground_price.largest > 0:
+            share = outside_largest(masks, pixels.weights)
+            cost = cost + self.foreground_price * x.shape[-1] ** 2 * share
         return cost, nll, masks, components
 
     def terms_of(

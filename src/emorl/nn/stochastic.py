@@ -21,6 +21,7 @@ class Seen:
     keys: Tensor
     values: Tensor
     features: Tensor | None  # (B, 1, N, C)
+    grid: tuple[int, int]  # h and w of the N tokens
 
 
 class StochasticLayer(nn.Module):
@@ -49,7 +50,8 @@ class StochasticLayer(nn.Module):
     def look(self, features: Tensor, tokens: Tensor) -> Seen:
         """Projects features (B, C, h, w) and tokens (B, N, C) once for all layers."""
         what = None if self.own_frame is None else self.own_frame.what(features.flatten(2).mT).unsqueeze(1)
-        return Seen(*self.attention.keys_and_values(tokens), what)
+        height, width = features.shape[-2:]
+        return Seen(*self.attention.keys_and_values(tokens), what, (height, width))
 
     def forward(self, seen: Seen, z: Tensor, lam: Tensor) -> tuple[Tensor, Tensor]:
         """Returns λ^l (B, K, 2D) and α (B, K, N), given a sample `z` of layer l-1 and its λ."""
