@@ -82,6 +82,7 @@ def test_presets_survive_json(name: str) -> None:
             "model.objective.foreground_price must never be below 0",
         ),
         ("model", {"objective": {"block": 0}}, "model.objective.block must be at least 1"),
+        ("model", {"objective": {"busy": 0.5}}, "busy is a share below 1, of pixels in blocks of at least 2"),
         ("model", {"objective": {"block": 2}}, "block = 2 needs --model.decoder.layout pixels"),
         ("data", {"test_size": 0}, "data.test_size must be at least 1"),
         ("data", {"seed": 1.5}, "data.seed must be of type int"),

@@ -112,7 +112,7 @@ def gaussian_nll(
 ) -> Tensor:
     """-log N(x; Σ_k π_k y_k, σ²): one Gaussian around the composed image. Returns (B,).
 
-    `weights` (H, W) say how often each pixel counts, in this function and the next two.
+    `weights` (H, W), or (B, 1, H, W), say how often each pixel counts, in this function and those that follow.
     """
     image = (log_masks.exp() * components).sum(dim=1)
     return total((x - image).square() / (2 * sigma**2) + log_of(sigma), weights)
@@ -151,7 +151,7 @@ def log_of(sigma: float | Tensor) -> float | Tensor:
 
 
 def total(values: Tensor, weights: Tensor | None) -> Tensor:
-    """Sums `values` (B, C, H, W) over all but images, each pixel as often as `weights` (H, W) say. Returns (B,)."""
+    """Sums `values` (B, C, H, W) over all but images, each pixel as often as `weights` say. Returns (B,)."""
     return (values if weights is None else values * weights).sum(dim=(1, 2, 3))
 
 
@@ -159,7 +159,6 @@ def slots_in_use(masks: Tensor, weights: Tensor | None = None, *, least: float =
     """How many of the slots with `masks` (B, K, 1, H, W) are used. Returns (B,).
 
     Smooth: a slot counts 0 if it covers nothing, 0.63 if it covers `least` of the image, and 1 if it covers much more.
-    `weights` (H, W) say how often each pixel counts.
     """
     return -torch.expm1(-areas(masks, weights) / least).sum(dim=-1)
 
@@ -182,15 +181,21 @@ def areas(masks: Tensor, weights: Tensor | None) -> Tensor:
     """Which share of the image each of `masks` (B, K, 1, H, W) covers. Returns (B, K)."""
     if weights is None:
         return masks.mean(dim=(-3, -2, -1))
-    return (masks * weights).sum(dim=(-3, -2, -1)) / weights.sum()
+    weights = of_slots(weights)
+    return ((masks * weights).sum(dim=(-2, -1)) / weights.sum(dim=(-2, -1))).squeeze(-1)
+
+
+def of_slots(weights: Tensor) -> Tensor:
+    """Weights of pixels with a dimension for slots, if they have one for images: (H, W), or (B, 1, 1, H, W)."""
+    return weights if weights.ndim == 2 else weights.unsqueeze(1)
 
 
 def colour_spread(masks: Tensor, components: Tensor, weights: Tensor | None = None) -> Tensor:
     """Σ_k Σ_pixels π_k |y_k - ȳ_k|², where ȳ_k is the mean colour of what slot k shows. Returns (B,).
 
-    `masks` are (B, K, 1, H, W) and `components` (B, K, 3, H, W); `weights` (H, W) say how often each pixel counts.
+    `masks` are (B, K, 1, H, W) and `components` (B, K, 3, H, W).
     """
-    shown = masks if weights is None else masks * weights
+    shown = masks if weights is None else masks * of_slots(weights)
     area = shown.sum(dim=(-2, -1), keepdim=True).clamp_min(1e-6)
     mean = (shown * components).sum(dim=(-2, -1), keepdim=True) / area
     return (shown * (components - mean).square()).sum(dim=(1, 2, 3, 4))
@@ -201,7 +206,7 @@ def mask_kl(
 ) -> Tensor:
     """D_KL between the slots that two sets of masks choose for a pixel, summed over pixels. Returns (B,).
 
-    `weights` (H, W) say how often each pixel counts. Masks below `least` count as `least`: where both are nearly
+    Masks below `least` count as `least`: where both are nearly
     nothing, their ratio does not matter.
     """
     log_p, log_q = (as_float32(t).clamp_min(math.log(least)) for t in (log_masks, log_others))

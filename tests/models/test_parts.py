@@ -19,8 +19,9 @@ from emorl.models.monet import MONetConfig
 from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.models.slot_attention import SlotAttentionConfig
 from emorl.models.slot_mlp import SlotMLPConfig
-from emorl.nn.lattice import AllPixels, Lattice, draw_lattice, middle_lattice
+from emorl.nn.lattice import AllPixels, BusyPixels, Lattice, draw_lattice, middle_lattice
 from emorl.probability import LIKELIHOODS
+from emorl.schedules import Schedule
 from helpers import recorded, replayed, varied
 
 F64 = torch.float64
@@ -214,6 +215,42 @@ def test_explain_has_the_gradient_of_finite_differences() -> None:
     z = torch.randn(2, 2, 3, dtype=F64, requires_grad=True)
     for lattice in (AllPixels(), even_lattices()[1]):
         assert torch.autograd.gradcheck(lambda z, at=lattice: model.explain(images(), at, z), z)
+
+
+PRICES = {
+    "presence": "100",
+    "area_price": "5",
+    "free_area": 0.1,
+    "colour_price": "3",
+    "foreground_price": "2",
+}
+
+
+def test_each_pixel_drawn_once_costs_what_all_pixels_do() -> None:
+    """Whatever the order in which an image has them, and with every price."""
+    model = EfficientMORL(varied(EFFICIENT, objective=PRICES)).double()
+    x, z = images(), torch.randn(2, 2, 3, dtype=F64)
+    order = torch.stack([torch.randperm(SIZE**2) for _ in x]).unflatten(1, (SIZE, SIZE))
+    pixels = BusyPixels(order, torch.ones(2, 1, SIZE, SIZE, dtype=F64), SIZE)
+    for found, expected in zip(
+        model.explain(x, pixels, z)[:2], model.explain(x, AllPixels(), z), strict=False
+    ):
+        torch.testing.assert_close(found, expected)
+
+
+def test_training_draws_pixels_where_an_image_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, shares = EfficientMORL(varied(EFFICIENT, objective={"busy": 0.5})).double(), []
+    draw = parts.draw_busy
+
+    def counted(x: Tensor, block: int, share: float) -> BusyPixels:
+        shares.append(share)
+        return draw(x, block, share)
+
+    monkeypatch.setattr(parts, "draw_busy", counted)
+    model(images(), num_steps=1).loss.backward()
+    assert shares == [0.5, 0.5]
+    model.infer(images(), num_steps=1)
+    assert shares == [0.5, 0.5]
 
 
 def test_what_refinement_is_told_is_the_gradient_of_the_pixels_painted() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from emorl.nn.lattice import Lattice, draw_lattice, pixel_centres
+from emorl.nn.lattice import BusyPixels, Lattice, draw_busy, draw_lattice, pixel_centres
 from emorl.nn.pixels import PixelDecoder
 from emorl.probability import LIKELIHOODS
 
@@ -110,3 +110,48 @@ def test_the_mean_gradient_over_all_lattices_is_that_of_all_pixels(
             total += found / len(lattices)
     for found, wanted in zip(sums, expected, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+
+
+def square_on_grey() -> torch.Tensor:
+    """An image of 12 x 12 with a red square, and a second one without anything."""
+    x = torch.full((2, 3, 12, 12), 0.5)
+    x[0, :, 3:8, 3:8] = torch.tensor([1.0, 0, 0]).view(3, 1, 1)
+    return x
+
+
+def test_pixels_at_outlines_are_drawn_more_often_and_count_for_less_without_bias() -> None:
+    torch.manual_seed(0)
+    x, values = square_on_grey(), torch.rand(2, 1, 12, 12)
+    draws = [draw_busy(x, 3, 0.5) for _ in range(4000)]
+    assert draws[0].indices.shape == (2, 4, 4)
+    found = torch.stack([(one.of(values) * one.weights).sum(dim=(1, 2, 3)) for one in draws]).mean(dim=0)
+    torch.testing.assert_close(found, values.sum(dim=(1, 2, 3)), rtol=0.02, atol=0)
+    counts = torch.stack([one.indices.flatten(1) for one in draws], dim=1).flatten(1)
+    outline, inside, anywhere = 3 * 12 + 3, 5 * 12 + 5, 0
+    often = [(counts[0] == pixel).sum() for pixel in (outline, inside, anywhere)]
+    assert often[0] > 3 * often[1]
+    assert 0.8 < often[1] / often[2] < 1.25
+    assert all(
+        (one.weights[1] == 9).all() for one in draws
+    )  # a plain image has no outline: nothing is busier
+
+
+def test_busy_pixels_know_where_they_are() -> None:
+    x = square_on_grey()
+    pixels, where = draw_busy(x, 2, 0.5), pixel_centres(12, x).movedim(-1, 0).expand(2, -1, -1, -1)
+    assert torch.equal(pixels.coordinates(x), pixels.of(where).movedim(1, -1))
+    second = pixels.part(slice(1, 2))
+    assert torch.equal(second.of(x[1:]), pixels.of(x)[1:])
+    assert torch.equal(second.coordinates(x), pixels.coordinates(x)[1:])
+    assert torch.equal(second.weights, pixels.weights[1:])
+
+
+def test_a_decoder_paints_other_pixels_for_each_image() -> None:
+    decoder = PixelDecoder(image_size=6, slot_size=3, channels=4)
+    z = torch.randn(2, 2, 3)
+    indices = torch.randint(36, (2, 3, 3))
+    pixels = BusyPixels(indices, torch.ones(2, 1, 3, 3), 6)
+    whole, some = decoder.render(z), decoder.render(z, pixels.coordinates(z))
+    for image in range(2):
+        expected = whole[image].flatten(-2)[..., indices[image].flatten()].unflatten(-1, (3, 3))
+        torch.testing.assert_close(some[image], expected)

@@ -70,6 +70,7 @@ class ObjectiveConfig:
     likelihood: Literal["gaussian", "mixture", "pixel-mixture"] = "mixture"
     sigma: Schedule = Schedule.parse(0.1)  # scale of those Gaussians
     block: int = 1  # train on one pixel of each block x block, drawn anew (nn/lattice.py); needs "pixels"
+    busy: float = 0.0  # share of as many pixels that is drawn where an image changes, such as at outlines
     prior: Prior = "reversed++"  # direction of the hierarchical prior, and what refinement is held to
     prior_draw: Literal["fresh", "ancestral"] = "fresh"  # which sample conditions the prior (Difference 17)
     loss_weights: LossWeights = "code"  # of the losses along refinement (Difference 1)
@@ -90,7 +91,12 @@ class ObjectiveConfig:
     geco: GecoConfig = field(default_factory=lambda: GecoConfig(target=-61000.0))
 
     def __post_init__(self) -> None:
-        check_numbers("model.objective", self, block=1, nll_weight=0, positive=("free_area",))
+        check_numbers("model.objective", self, block=1, busy=0, nll_weight=0, positive=("free_area",))
+        if self.busy >= 1 or (self.busy and self.block == 1):
+            raise UserError(
+                f"model.objective.busy is a share below 1, of pixels in blocks of at least 2; it is {self.busy} of "
+                f"blocks of {self.block}."
+            )
         if self.sigma.smallest <= 0:
             raise UserError(f"model.objective.sigma must always be above 0, unlike in {str(self.sigma)!r}.")
         if self.kl_weight.smallest < 0:
@@ -261,11 +267,12 @@ class EfficientMORL(Model):
         Only the sum can be differentiated: with respect to the decoder too in training, to `z` alone at test time,
         and not at all where nothing follows. Training looks at a lattice of pixels, if configured.
         """
-        pixels = pixels_to_look_at(x, self.config.objective.block, training=is_training)
+        objective = self.config.objective
+        pixels = pixels_to_look_at(x, objective.block, training=is_training, busy=objective.busy)
         parameters = self.decoder.parameters() if is_training else ()
 
         def f(z: Tensor, images: slice) -> tuple[Tensor, ...]:
-            return self.explain(x[images], pixels, z)
+            return self.explain(x[images], pixels.part(images), z)
 
         total, _, *rest = value_and_gradient(
             f,

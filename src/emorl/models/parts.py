@@ -10,7 +10,7 @@ from torch import Tensor
 from emorl.errors import UserError, check_numbers
 from emorl.nn.decoder import SlotDecoder, SpatialBroadcastDecoder
 from emorl.nn.encoder import ImageEncoder, Layout
-from emorl.nn.lattice import AllPixels, Pixels, draw_lattice
+from emorl.nn.lattice import AllPixels, Pixels, draw_busy, draw_lattice
 from emorl.nn.pixels import PixelDecoder
 
 
@@ -70,6 +70,11 @@ def check_block(name: str, block: int, decoder: DecoderConfig) -> None:
         )
 
 
-def pixels_to_look_at(x: Tensor, block: int, *, training: bool) -> Pixels:
-    """Which pixels of images `x` (B, 3, H, W) a pass paints: one of each block in training, all of them otherwise."""
-    return draw_lattice(x.shape[-1], block, x.device) if training and block > 1 else AllPixels()
+def pixels_to_look_at(x: Tensor, block: int, *, training: bool, busy: float = 0.0) -> Pixels:
+    """Which pixels of images `x` (B, 3, H, W) a pass paints: as many as there are blocks in training, all otherwise.
+
+    One of each block, or, where `busy` is above 0, that share of them where an image changes.
+    """
+    if not training or block == 1:
+        return AllPixels()
+    return draw_busy(x, block, busy) if busy else draw_lattice(x.shape[-1], block, x.device)

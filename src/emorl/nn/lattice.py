@@ -1,8 +1,9 @@
-"""A lattice of pixels: one pixel of each block of an image, so that a training step need not paint all of them.
+"""Some pixels of an image, so that a training step need not paint all of them.
 
-Each block gives one pixel, drawn anew, that counts for all pixels of its block. The mean over all lattices is the sum
-over all pixels, so a loss on a lattice is unbiased; one pixel per block varies less than pixels drawn anywhere.
-Outside training AllPixels takes its place, so that models need not tell the two apart.
+A lattice has one pixel of each block, drawn anew, that counts for all pixels of its block. The mean over all lattices
+is the sum over all pixels, so a loss on a lattice is unbiased; one pixel per block varies less than pixels drawn
+anywhere. Where outlines matter most, BusyPixels are drawn more often where an image changes, and count for less there,
+which is unbiased too. Outside training AllPixels takes their place, so that models need not tell them apart.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -31,6 +33,33 @@ class Lattice:
         """Where the pixels are, (h, w, 2), as `pixel_centres` has it."""
         return centres(torch.stack([self.rows, self.columns], dim=-1).to(like.dtype), self.size)
 
+    def part(self, images: slice) -> Lattice:
+        """The pixels of some images of a batch: the same for all."""
+        return self
+
+
+@dataclass(frozen=True)
+class BusyPixels:
+    """h x w pixels of each of B square images, others for each, and how many pixels each of them stands for."""
+
+    indices: Tensor  # (B, h, w), pixels counted row by row
+    weights: Tensor  # (B, 1, h, w), floats
+    size: int  # side of the images
+
+    def of(self, images: Tensor) -> Tensor:
+        """These pixels of `images` (B, C, H, W), as small images (B, C, h, w)."""
+        indices = self.indices.flatten(1).unsqueeze(1).expand(-1, images.shape[1], -1)
+        return images.flatten(2).gather(2, indices).unflatten(2, self.indices.shape[1:])
+
+    def coordinates(self, like: Tensor) -> Tensor:
+        """Where the pixels are, (B, h, w, 2), as `pixel_centres` has it."""
+        rows, columns = self.indices // self.size, self.indices % self.size
+        return centres(torch.stack([rows, columns], dim=-1).to(like.dtype), self.size)
+
+    def part(self, images: slice) -> BusyPixels:
+        """The pixels of some images of a batch."""
+        return BusyPixels(self.indices[images], self.weights[images], self.size)
+
 
 class AllPixels:
     """Every pixel of an image, each once: what a pass looks at if not at a lattice."""
@@ -44,8 +73,12 @@ class AllPixels:
     def coordinates(self, like: Tensor) -> None:
         """None, which every decoder takes for all pixels."""
 
+    def part(self, images: slice) -> AllPixels:
+        """All pixels of some images of a batch."""
+        return self
 
-Pixels = Lattice | AllPixels
+
+Pixels = Lattice | BusyPixels | AllPixels
 
 
 def pixel_centres(size: int, like: Tensor) -> Tensor:
@@ -74,6 +107,30 @@ def draw_lattice(size: int, block: int, device: torch.device) -> Lattice:
     rows = starts[:, None] + (down * height).long()
     columns = starts + (right * width).long()
     return Lattice(rows, columns, (height * width).float(), size)
+
+
+def draw_busy(x: Tensor, block: int, share: float) -> BusyPixels:
+    """Draws as many pixels of each of the images `x` (B, C, H, W) as a lattice has, a `share` of them where it changes.
+
+    A pixel is drawn as often as its neighbours differ from each other; the other pixels are drawn anywhere. Draws are
+    spread evenly over the rows, and each counts for as many pixels as are drawn so rarely.
+    """
+    size, side = x.shape[-1], -(-x.shape[-1] // block)
+    change = range_around(x).flatten(1)
+    anywhere = torch.full_like(change, 1 / size**2)
+    total = change.sum(dim=1, keepdim=True)
+    busy = torch.where(total > 0, change / total.clamp_min(1e-12), anywhere)
+    chance = (1 - share) * anywhere + share * busy  # sums to one
+    places = (torch.arange(side**2, device=x.device) + torch.rand(len(x), side**2, device=x.device)) / side**2
+    indices = torch.searchsorted(chance.cumsum(dim=1), places.to(chance.dtype)).clamp_max(size**2 - 1)
+    weights = 1 / (side**2 * chance.gather(1, indices))
+    return BusyPixels(indices.unflatten(1, (side, side)), weights.unflatten(1, (1, side, side)), size)
+
+
+def range_around(x: Tensor) -> Tensor:
+    """Largest minus smallest value among each pixel of `x` (B, C, H, W) and its eight neighbours, summed over C."""
+    largest, smallest = (sign * F.max_pool2d(sign * x, 3, stride=1, padding=1) for sign in (1, -1))
+    return (largest - smallest).sum(dim=1)
 
 
 def middle_lattice(size: int, block: int, device: torch.device) -> Lattice:

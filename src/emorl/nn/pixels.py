@@ -57,20 +57,26 @@ class PixelDecoder(SlotDecoder):
         return IMAGES if self.in_parts and z.device.type == "cpu" else None
 
     def render(self, z: Tensor, coordinates: Tensor | None = None) -> Tensor:
-        """Paints `z` (B, K, D) at `coordinates` (h, w, 2), at every pixel of an image by default. (B, K, 4, h, w)."""
+        """Paints `z` (B, K, D) at `coordinates` (h, w, 2), at every pixel of an image by default. (B, K, 4, h, w).
+
+        Coordinates (B, h, w, 2) are others for each image.
+        """
         if coordinates is None:
             coordinates = pixel_centres(self.image_size, like=z)
-        h, w, _ = coordinates.shape
-        places = coordinates.flatten(0, 1)
+        h, w, _ = coordinates.shape[-3:]
+        places = coordinates.flatten(-3, -2)
+        if places.ndim == 3:  # those of an image are those of its slots
+            places = places.repeat_interleave(z.shape[1], dim=0)
         if torch.is_grad_enabled() or not self.in_parts:
             painted = self.paint(z.flatten(0, 1), places)
         else:
             count = max(1, BLOCK // (z.shape[0] * z.shape[1] * self.out.in_features))
-            painted = torch.cat([self.paint(z.flatten(0, 1), part) for part in places.split(count)], dim=1)
+            parts = places.split(count, dim=-2)
+            painted = torch.cat([self.paint(z.flatten(0, 1), part) for part in parts], dim=1)
         return as_float32(painted.mT.unflatten(-1, (h, w)).unflatten(0, z.shape[:2]))
 
     def paint(self, z: Tensor, places: Tensor) -> Tensor:
-        """Colours and mask logit (N, n, 4) of slots `z` (N, D) at `places` (n, 2)."""
+        """Colours and mask logit (N, n, 4) of slots `z` (N, D) at `places` (n, 2), or (N, n, 2) for each its own."""
         inside, far = fold_into_disc(self.in_frame(z, places))
         features = torch.cat([inside, far, harmonics(inside, FREQUENCIES)], dim=-1)
         scale = 1 + self.place_scale(z)
@@ -86,7 +92,7 @@ class PixelDecoder(SlotDecoder):
         return painted
 
     def in_frame(self, z: Tensor, places: Tensor) -> Tensor:
-        """`places` (n, 2) of the image as seen from the frame of each slot `z` (N, D), (N, n, 2)."""
+        """`places` of the image, as `paint` has them, as seen from the frame of each slot `z` (N, D), (N, n, 2)."""
         centre, log_size, turn = self.frame_of(z)
         cos, sin = turn.split(1, dim=-1)
         down, right = (places - centre.unsqueeze(1)).unbind(dim=-1)
