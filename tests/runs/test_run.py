@@ -13,6 +13,7 @@ import torch
 
 from emorl.data import DataConfig
 from emorl.errors import UserError
+from emorl.evaluation.evaluate import evaluate
 from emorl.runs import run as runs
 from emorl.runs.directory import SCORES, WEIGHTS
 from emorl.runs.presets import PRESETS, preset
@@ -110,6 +111,18 @@ def test_released_weights_load_by_name(
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
     with pytest.raises(UserError, match="damaged"):
         load("some/model")
+
+
+def test_a_card_says_what_one_start_gets_of_a_model_that_has_several(copy: Path, tmp_path: Path) -> None:
+    assert "scores_of_one_start" not in release(Run.open(copy), "one", TINY, folder=tmp_path)
+    before = evaluate(load(copy), Run.open(copy).scenes("test")).summary()
+    config = json.loads((copy / "config.json").read_text())
+    config["model"]["inference"]["starts"] = 3
+    (copy / "config.json").write_text(json.dumps(config))
+    card = release(Run.open(copy), "several", TINY, folder=tmp_path)
+    assert card["scores_of_one_start"] == before
+    assert "scores_of_four_tries" not in card
+    assert card["scores"]["nll"] != before["nll"]
 
 
 @pytest.mark.parametrize("name", runs.released())

@@ -45,7 +45,8 @@ SHOWN = (
 )  # of cards
 COLUMNS = ("ari", "ari_by_colour", "ari_with_background", "miou", "mse")  # of the table of all weights
 WAYS = {
-    "as in the paper: one sample": "scores",
+    "one sample": "scores",
+    "the same from one start, as in the paper": "scores_of_one_start",
     "without refinement, `--steps 0`": "scores_without_refinement",
     "best of four, `--tries 4`": "scores_of_four_tries",
 }
@@ -80,7 +81,7 @@ def sections(result: Result) -> dict[str, str]:
     beside_paper: dict[str, Column] = {
         "weights": lambda run: f"`{run.name}`",
         "ARI": score("ari"),
-        "ARI, best of 4 tries": score("ari", "scores_of_four_tries"),
+        "ARI, one start": from_one_start,
         "ARI by mask and colour": score("ari_by_colour"),
         "ARI with background": score("ari_with_background"),
         "mean IoU": score("miou"),
@@ -95,7 +96,7 @@ def sections(result: Result) -> dict[str, str]:
     all_weights: dict[str, Column] = {
         "weights": lambda run: f"[`{run.name}`](#{anchor(run.name)})",
         **{METRICS[name].heading: score(name) for name in COLUMNS},
-        "ARI, best of 4": score("ari", "scores_of_four_tries"),
+        "ARI, one start": from_one_start,
         **milliseconds,
         "CPU minutes to train": minutes,
     }
@@ -111,6 +112,12 @@ def sections(result: Result) -> dict[str, str]:
 def score(name: str, way: str = "scores") -> Column:
     """A column with one score of the cards, empty where a card is older than the score."""
     return lambda run: METRICS[name].text(found[name]) if name in (found := scores(run, way)) else ""
+
+
+def from_one_start(run: Run) -> str:
+    """A cell: ARI with stage 1 done once, as in the paper."""
+    way = "scores_of_one_start"
+    return score("ari", way if way in run.card else "scores")(run)
 
 
 def minutes(run: Run) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from emorl.data.base import SceneDataset
 from emorl.errors import UserError
 from emorl.evaluation.evaluate import evaluate
 from emorl.files import check_output, is_same_file, make_directory, read_json, write_bytes, write_json
+from emorl.models import build
 from emorl.runs.card import data_of
 from emorl.runs.presets import preset
 from emorl.runs.run import FOLDER, Run, checksum
@@ -42,7 +44,7 @@ def release(run: Run, name: str, trained_by: str | None = None, *, folder: Path 
         "environment": run.environment,
         "scores": evaluate(run.model, scenes).summary(),
         **without_refinement(run, scenes),
-        "scores_of_four_tries": evaluate(run.model, scenes, tries=4).summary(),
+        **other_starts(run, scenes),
         "curve": run.curve(*CURVE),
         "sha256": checksum(run.weights),
         # Stored scenes are where they are on one machine; without a path the same scenes are made when asked for.
@@ -59,6 +61,16 @@ def without_refinement(run: Run, scenes: SceneDataset) -> dict[str, Any]:
     if run.model.least_steps != 0:
         return {}
     return {"scores_without_refinement": evaluate(run.model, scenes, num_steps=0).summary()}
+
+
+def other_starts(run: Run, scenes: SceneDataset) -> dict[str, Any]:
+    """Scores of stage 1 done once, as in the paper, of a model that does it several times; of four tries otherwise."""
+    inference = getattr(run.model.config, "inference", None)
+    if inference is None or inference.starts == 1:
+        return {"scores_of_four_tries": evaluate(run.model, scenes, tries=4).summary()}
+    once = build(replace(run.model.config, inference=replace(inference, starts=1)))
+    once.load_state_dict(run.model.state_dict())
+    return {"scores_of_one_start": evaluate(once.to(run.model.device).eval(), scenes).summary()}
 
 
 def card_beside(weights: Path) -> Path:
