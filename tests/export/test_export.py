@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import zipfile
 from pathlib import Path
@@ -112,6 +113,21 @@ def test_onnx_keeps_the_smallest_numbers(tmp_path: Path) -> None:
     path.write_bytes(encode(trace(compute, [(4,)]), part, "onnx", {}))
     (shares,) = run_onnx(path, part, [torch.zeros(NEW_BATCH, 4)])
     torch.testing.assert_close(shares, torch.full((NEW_BATCH, 4), 0.25))
+
+
+def test_onnx_in_64_bits_keeps_all_digits_of_numbers(tmp_path: Path) -> None:
+    """PyTorch's exporter would round π, and the steps of a row of places, to 32 bits."""
+
+    def compute(x: Tensor) -> tuple[Tensor, ...]:
+        places = torch.linspace(0, 1, 7, dtype=torch.float64)
+        return ((math.pi * (x.double() + places) + 0.1).sin() / 3.3,)
+
+    part = Part("infer", {"x": (7,)}, ("waves",), compute, 1, None)
+    path = tmp_path / "waves.onnx"
+    path.write_bytes(encode(trace(compute, [(7,)], for_64_bits=True), part, "onnx", {}))
+    x = torch.rand(NEW_BATCH, 7)
+    (waves,) = run_onnx(path, part, [x])
+    torch.testing.assert_close(waves, compute(x)[0], rtol=0, atol=1e-14)
 
 
 def test_64_bits_are_tried_where_32_are_not_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
