@@ -200,11 +200,14 @@ def test_every_kind_of_model_is_exported(name: str, part: Any, format: Any, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format", ["onnx", "pt2"])
+@pytest.mark.parametrize("part", ["infer", "decode"])
 @pytest.mark.parametrize("name", released())
-def test_released_weights_are_exported_with_their_refinements(name: str, format: Any, tmp_path: Path) -> None:
+def test_released_weights_are_exported_with_their_refinements(
+    name: str, part: Any, format: Any, tmp_path: Path
+) -> None:
     from emorl.runs.run import Run
 
     scenes = Run.open(name).scenes("test")
     images = torch.stack([scenes[index].image for index in range(3)])
-    found = export(load(name), tmp_path / f"model.{format}", format=format, images=images)
+    found = export(load(name), tmp_path / f"model.{format}", format=format, part=part, images=images)
     assert found.difference < 1e-4
