@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from emorl.errors import UserError
-from emorl.models.efficient_morl import ObjectiveConfig
+from emorl.models.efficient_morl_config import ObjectiveConfig
 from emorl.runs.config import RunConfig, TrainConfig
 from emorl.runs.presets import PRESETS
 from emorl.schedules import Schedule

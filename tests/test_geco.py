@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from emorl.errors import UserError
 from emorl.geco import AutoGeco, Geco, GecoConfig
 from emorl.models import build
-from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, ObjectiveConfig
+from emorl.models.efficient_morl import EfficientMORL
+from emorl.models.efficient_morl_config import EfficientMORLConfig, ObjectiveConfig
 from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.runs.presets import PRESETS
 

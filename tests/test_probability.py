@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
+from emorl.models.prices import slots_in_use
 from emorl.probability import (
     LIKELIHOODS,
     Gaussian,
@@ -20,7 +21,6 @@ from emorl.probability import (
     pixel_mixture_nll,
     process_noise,
     scene_noise,
-    slots_in_use,
 )
 
 F64 = torch.float64

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from inspect import signature
+from inspect import getdoc, signature
 from pathlib import Path
 
 import pytest
 from PIL import Image
 from rich.console import Console
 
-from emorl.cli import COMMANDS, function, main
+from emorl.cli import COMMANDS, DATA_COMMANDS, function, main
 from emorl.runs.presets import PRESETS
 from emorl.training import console
 from emorl.training.trainer import train
@@ -96,6 +97,16 @@ def test_help_is_worth_reading(
     if arguments == ["train", TINY]:
         assert "--model.num-slots INT" in result.stdout
         assert "K, unless a call says otherwise" in result.stdout
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *DATA_COMMANDS])
+def test_help_explains_every_option(command: str) -> None:
+    runs = function(*(COMMANDS | DATA_COMMANDS)[command])
+    said, _, options = (getdoc(runs) or "").partition("\n\nArgs:\n")
+    assert len(said) > 40
+    assert re.findall(r"^    (\w+): [A-Za-z0-9].{10,}", options, flags=re.M) == list(
+        signature(runs).parameters
+    )
 
 
 @pytest.mark.parametrize(

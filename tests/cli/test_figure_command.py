@@ -11,6 +11,7 @@ from PIL import Image
 from PIL.GifImagePlugin import GifImageFile
 
 from emorl.cli import main
+from emorl.cli.report import command_line
 from pages import check_page, sections_of
 from toys import SHIPPED, two_seeds
 
@@ -71,6 +72,13 @@ def test_figures_and_reports_from_the_command_line(
     with Image.open(tmp_path / "t.gif") as gif:
         assert isinstance(gif, GifImageFile)
         assert gif.n_frames == 30
+
+
+def test_a_report_says_how_it_is_made_again() -> None:
+    unusual = command_line(["runs/a b"], Path("r.html"), images=4, dci="no", split="train", quick=True)
+    assert unusual == "emorl report 'runs/a b' --out r.html --images 4 --split train --quick"
+    usual = command_line(["a", "b"], Path("r.html"), images=None, dci="fast", split="test", quick=False)
+    assert usual == "emorl report a b --out r.html --dci fast"
 
 
 @pytest.mark.parametrize(

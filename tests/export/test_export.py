@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import zipfile
 from pathlib import Path
@@ -114,6 +115,21 @@ def test_onnx_keeps_the_smallest_numbers(tmp_path: Path) -> None:
     torch.testing.assert_close(shares, torch.full((NEW_BATCH, 4), 0.25))
 
 
+def test_onnx_in_64_bits_keeps_all_digits_of_numbers(tmp_path: Path) -> None:
+    """PyTorch's exporter would round π, and the steps of a row of places, to 32 bits."""
+
+    def compute(x: Tensor) -> tuple[Tensor, ...]:
+        places = torch.linspace(0, 1, 7, dtype=torch.float64)
+        return ((math.pi * (x.double() + places) + 0.1).sin() / 3.3,)
+
+    part = Part("infer", {"x": (7,)}, ("waves",), compute, 1, None)
+    path = tmp_path / "waves.onnx"
+    path.write_bytes(encode(trace(compute, [(7,)], for_64_bits=True), part, "onnx", {}))
+    x = torch.rand(NEW_BATCH, 7)
+    (waves,) = run_onnx(path, part, [x])
+    torch.testing.assert_close(waves, compute(x)[0], rtol=0, atol=1e-14)
+
+
 def test_64_bits_are_tried_where_32_are_not_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, path, write = toy("efficient-morl recipe"), tmp_path / "decoder.pt2", module.write
 
@@ -184,11 +200,14 @@ def test_every_kind_of_model_is_exported(name: str, part: Any, format: Any, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format", ["onnx", "pt2"])
+@pytest.mark.parametrize("part", ["infer", "decode"])
 @pytest.mark.parametrize("name", released())
-def test_released_weights_are_exported_with_their_refinements(name: str, format: Any, tmp_path: Path) -> None:
+def test_released_weights_are_exported_with_their_refinements(
+    name: str, part: Any, format: Any, tmp_path: Path
+) -> None:
     from emorl.runs.run import Run
 
     scenes = Run.open(name).scenes("test")
     images = torch.stack([scenes[index].image for index in range(3)])
-    found = export(load(name), tmp_path / f"model.{format}", format=format, images=images)
+    found = export(load(name), tmp_path / f"model.{format}", format=format, part=part, images=images)
     assert found.difference < 1e-4

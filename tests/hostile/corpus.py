@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -178,6 +178,12 @@ def problem_of(form: Format, number: int) -> str | None:
         return f"variant {number} ({what}) {found}" if found else None
 
 
+def problems_of(form: Format, numbers: Iterable[int]) -> list[str]:
+    """How some of the variants break the rule, in the order of their numbers; none, if all is well."""
+    found = (problem_of(form, int(number)) for number in sorted(numbers))
+    return [problem for problem in found if problem is not None]
+
+
 @contextmanager
 def time_limit() -> Iterator[None]:
     def stop(signum: int, frame: FrameType | None) -> None:
@@ -229,8 +235,8 @@ def main(name: str, first: int, count: int) -> None:
     from run_formats import RUN_FORMATS
 
     form = (FORMATS | RUN_FORMATS | COMMAND_FORMATS)[name]
-    found = [problem_of(form, number) for number in range(first, first + count)]
-    print("\n".join(filter(None, found)))
+    found = problems_of(form, range(first, first + count))
+    print("\n".join(found))
     sys.exit(any(found))
 
 

@@ -16,26 +16,15 @@ from emorl.evaluation.cost import Pass, peak_memory
 from emorl.experiments.reference import Reference
 from emorl.geco import GecoConfig
 from emorl.models import build
-from emorl.models.efficient_morl import (
-    EfficientMORL,
-    EfficientMORLConfig,
-    InferenceConfig,
-    ObjectiveConfig,
-    refinement_weights,
-)
+from emorl.models.efficient_morl import EfficientMORL, refinement_weights
+from emorl.models.efficient_morl_config import EfficientMORLConfig, InferenceConfig, ObjectiveConfig
 from emorl.models.parts import DecoderConfig, EncoderConfig
+from emorl.models.prices import colour_spread, excess_area, outside_largest, slots_in_use
 from emorl.nn import decoder
 from emorl.nn.decoder import SpatialBroadcastDecoder
 from emorl.nn.position import PositionProjection
 from emorl.nn.recurrent import DualGRU
-from emorl.probability import (
-    Gaussian,
-    colour_spread,
-    excess_area,
-    noise_per_image,
-    outside_largest,
-    slots_in_use,
-)
+from emorl.probability import Gaussian, noise_per_image
 from emorl.runs.presets import PRESETS
 from emorl.runs.presets.efficient_morl import TETROMINOES
 from emorl.schedules import Schedule

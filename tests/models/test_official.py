@@ -22,7 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from emorl.geco import GecoConfig
-from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, InferenceConfig, ObjectiveConfig
+from emorl.models.efficient_morl import EfficientMORL
+from emorl.models.efficient_morl_config import EfficientMORLConfig, InferenceConfig, ObjectiveConfig
 from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.probability import Gaussian, Noise
 from emorl.schedules import Schedule

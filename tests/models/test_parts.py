@@ -12,7 +12,8 @@ from emorl.errors import UserError
 from emorl.geco import GecoConfig
 from emorl.models import build, parts
 from emorl.models.base import Model
-from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, InferenceConfig, ObjectiveConfig
+from emorl.models.efficient_morl import EfficientMORL
+from emorl.models.efficient_morl_config import EfficientMORLConfig, InferenceConfig, ObjectiveConfig
 from emorl.models.genesis_v2 import GenesisV2Config
 from emorl.models.iodine import IODINEConfig
 from emorl.models.monet import MONetConfig

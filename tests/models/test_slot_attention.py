@@ -12,9 +12,10 @@ from emorl.errors import UserError
 from emorl.models import build
 from emorl.models.base import Model
 from emorl.models.parts import DecoderConfig, EncoderConfig
+from emorl.models.prices import slots_in_use
 from emorl.models.slot_attention import SlotAttention, SlotAttentionConfig
 from emorl.models.slot_mlp import SlotMLP, SlotMLPConfig
-from emorl.probability import pixel_mixture_nll, scene_noise, slots_in_use
+from emorl.probability import pixel_mixture_nll, scene_noise
 from emorl.runs.presets import PRESETS
 from emorl.schedules import Schedule
 from helpers import always

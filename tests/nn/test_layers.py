@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from emorl.nn.attention import SetAttention
-from emorl.nn.decoder import LAYOUTS, SpatialBroadcastDecoder
+from emorl.nn.decoder import SpatialBroadcastDecoder
+from emorl.nn.decoder_layouts import LAYOUTS
 from emorl.nn.encoder import ImageEncoder
 from emorl.nn.gradient import value_and_gradient
 from emorl.nn.mlp import mlp

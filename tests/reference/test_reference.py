@@ -12,7 +12,7 @@ from emorl.experiments.reference import Reference
 from emorl.geco import GecoConfig
 from emorl.models import build
 from emorl.models.base import Model
-from emorl.models.efficient_morl import EfficientMORLConfig, ObjectiveConfig
+from emorl.models.efficient_morl_config import EfficientMORLConfig, ObjectiveConfig
 from emorl.models.parts import DecoderConfig, EncoderConfig
 
 SMALL = EfficientMORLConfig(

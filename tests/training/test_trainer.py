@@ -14,7 +14,7 @@ import torch
 from emorl.errors import UserError
 from emorl.geco import GecoConfig
 from emorl.models import build
-from emorl.models.efficient_morl import EfficientMORLConfig
+from emorl.models.efficient_morl_config import EfficientMORLConfig
 from emorl.runs.checkpoint import read_checkpoint
 from emorl.runs.config import RunConfig
 from emorl.runs.directory import CHECKPOINT, PREVIOUS, WEIGHTS, read_metrics

@@ -32,14 +32,14 @@ def preview_command(
     fit: Fit = "crop",
     seed: int = 0,
 ) -> None:
-    """Draw scenes with their segmentation.
+    """Draw the first scenes of a data set with their true segmentation: what a model would learn from and be scored by.
 
     Args:
         name: One of the data sets of `emorl list`, or folder.
         out: The PNG to write; a file that emorl has not written is not overwritten.
         path: Where the images of a folder are, or stored scenes.
         split: Which scenes; train if left out, or all of a folder and of stored scenes.
-        count: How many.
+        count: How many scenes to draw.
         size: Of folder: the side of the square images, in pixels.
         fit: Of folder: how they are made square.
         seed: Of the generator; of folder, which images are in which split.

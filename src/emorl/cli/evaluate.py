@@ -58,7 +58,7 @@ def evaluate_command(
         means: Decode the mean of the last posterior; the paper scores samples.
         tries: Infer so often and keep, for each image, what reconstructs it best; the paper scores one.
         dci: Also measure how disentangled the slots are; "exact" trees take minutes.
-        data: Another data set of the same image size than the one it was trained on, or folder: one's own images.
+        data: Another data set, of images as large as those it was trained on, or folder: one's own images.
         path: Where the images of a folder are, or stored scenes.
         split: Which scenes; test if left out, or all of a folder that it was not trained on.
         device: auto takes a GPU if there is one.

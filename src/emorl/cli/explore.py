@@ -31,7 +31,7 @@ def explore_command(
         open: Open the page in your browser.
         device: auto takes a GPU if there is one.
     """
-    check_range("port", port, 0, 65535)
+    check_range("--port", port, 0, 65535)
     where = choose_device(device)
     try:
         import uvicorn

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -63,16 +63,23 @@ def report_command(
     for run in opened:
         run.model.to(where)  # a mistake should not wait for the scores
     held_out = [(run, run.scenes(split)) for run in opened]
-    options = [*(["--images", str(images)] if images else []), *(["--dci", dci] if dci != "no" else [])]
-    command = shlex.join(
-        ["emorl", "report", *runs, "--out", str(out), *options, *(["--quick"] if quick else [])]
-    )
+    command = command_line(runs, out, images=images, dci=dci, split=split, quick=quick)
     footer = f"Made with emorl {__version__} on {date.today().isoformat()}."
     page = build_page(held_out, extent, stage=stage, commands=[command], footer=footer)
     make_directory(out.parent)
     content = render(page).encode()
     write_bytes(out, content)
     say(f"Wrote {out}, {len(content) / 1e6:.1f} MB. Open it in a browser; it needs nothing else.")
+
+
+def command_line(
+    runs: Sequence[str], out: Path, *, images: int | None, dci: str, split: str, quick: bool
+) -> str:
+    """The command that makes this page again, with the options that are not as usual."""
+    options = {"--images": (images, None), "--dci": (dci, "no"), "--split": (split, "test")}
+    unusual = [(option, str(value)) for option, (value, usual) in options.items() if value != usual]
+    words = ["emorl", "report", *runs, "--out", str(out), *chain.from_iterable(unusual)]
+    return shlex.join([*words, *(["--quick"] if quick else [])])
 
 
 @contextmanager

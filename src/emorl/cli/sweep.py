@@ -46,7 +46,7 @@ def sweep_command(
         what: steps, slots, objects or stability.
         run: Run directory of a training, or the name of released weights.
         values: Of I or K; the usual ones if left out.
-        data: Another data set of the same image size than the one it was trained on, or folder: one's own images.
+        data: Another data set, of images as large as those it was trained on, or folder: one's own images.
         path: Where the images of a folder are, or stored scenes.
         slots: K, number of slots; as trained if left out.
         images: Number of scenes; all of the split if left out.

@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
-from emorl.models.efficient_morl import EfficientMORL, EfficientMORLConfig, refinement_weights
+from emorl.models.efficient_morl import EfficientMORL, refinement_weights
+from emorl.models.efficient_morl_config import EfficientMORLConfig
 from emorl.nn.decoder import SpatialBroadcastDecoder
 from emorl.nn.position import PositionProjection, position_features
 from emorl.nn.recurrent import DualGRU

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 from emorl.data import info_of
 from emorl.experiments.results import identity
 from emorl.models import kind_of
-from emorl.models.efficient_morl import EfficientMORLConfig
+from emorl.models.efficient_morl_config import EfficientMORLConfig
 from emorl.report.paper import SYSTEMS
 from emorl.runs.config import RunConfig
 from emorl.runs.presets import PRESETS

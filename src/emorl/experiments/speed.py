@@ -35,7 +35,7 @@ from emorl.experiments.speed_page import (
 )
 from emorl.models import build
 from emorl.models.base import Model
-from emorl.models.efficient_morl import EfficientMORLConfig
+from emorl.models.efficient_morl_config import EfficientMORLConfig
 from emorl.runs.allocator import is_memory_kept, keep_freed_memory
 from emorl.runs.presets import PRESETS
 

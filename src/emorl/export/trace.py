@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -23,6 +24,7 @@ from emorl.errors import UserError
 from emorl.export.plain import PlainInterpolation, make_plain
 from emorl.models.base import Model
 
+ARITHMETIC = {getattr(torch.ops.aten, name).Tensor for name in ("add", "sub", "mul", "div")}
 TRACED = 2  # images in the traced batch: with one, dimensions of size 1 would look like broadcasting
 
 
@@ -64,8 +66,23 @@ def trace(
     with shapes_known, PlainInterpolation():
         graph = make_fx(compute, decomposition_table=table, _allow_non_fake_inputs=True)(*inputs)
     graph.graph.eliminate_dead_code()  # losses and logged terms, which nobody asks for here
+    if for_64_bits:
+        keep_digits(graph)
     graph.recompile()
     return graph
+
+
+def keep_digits(graph: GraphModule) -> None:
+    """Turns numbers such as π into constants of 64 bits: PyTorch's exporter for ONNX rounds plain ones to 32."""
+    for node in graph.graph.nodes:
+        if node.target not in ARITHMETIC or node.meta["val"].dtype != torch.float64:
+            continue
+        for i, number in enumerate(node.args):
+            if isinstance(number, float) and float(np.float32(number)) != number:
+                name = f"{node.name}_number_{i}"
+                graph.register_buffer(name, torch.tensor(number, dtype=torch.float64))
+                with graph.graph.inserting_before(node):
+                    node.update_arg(i, graph.graph.get_attr(name))
 
 
 def convolution_backward(

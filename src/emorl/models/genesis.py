@@ -40,7 +40,7 @@ class GenesisConfig:
     hidden_size: int = 256  # of the image's features, the LSTM of the prior and the MLPs
     strides: tuple[int, int, int, int, int] | None = None  # of the mask encoder; None: the published ones
     norm: Norm = "batch"  # in the gated convolutions
-    decoder: Literal["appearance", "lean-appearance"] = "appearance"  # layout, see nn/decoder.py
+    decoder: Literal["appearance", "lean-appearance"] = "appearance"  # layout, see nn/decoder_layouts.py
     initialisation: Literal["pytorch", "scaled"] = "pytorch"  # its defaults, as published, or He and Xavier
     scale_bias: float = 0.0  # initial bias of posterior scales; -3 starts them at 0.08 instead of 0.97
     # One Gaussian around the sum, or one per slot, each channel or each pixel explained by one of them.

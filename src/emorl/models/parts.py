@@ -35,7 +35,7 @@ class EncoderConfig:
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """How a slot becomes a picture: nn/decoder.py, and nn/pixels.py for "pixels"."""
+    """How a slot becomes a picture: nn/decoder_layouts.py, and nn/pixels.py for "pixels"."""
 
     layout: Literal[
         "broadcast", "small", "padded", "deconv", "normed", "lean", "leaner", "same-3x3", "same-5x5", "component",

@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from emorl.errors import UserError, check_numbers
 from emorl.models.base import Model
 from emorl.models.parts import DecoderConfig, EncoderConfig, check_block, pixels_to_look_at
+from emorl.models.prices import slots_in_use
 from emorl.nn import initialise
 from emorl.nn.attention import SetAttention
 from emorl.nn.mlp import mlp
-from emorl.probability import Gaussian, Noise, pixel_mixture_nll, slots_in_use, total
+from emorl.probability import Gaussian, Noise, pixel_mixture_nll, total
 from emorl.schedules import Schedule
 from emorl.types import Decomposition, Outcome
 

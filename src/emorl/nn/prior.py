@@ -33,6 +33,8 @@ class HierarchicalPrior(nn.Module):
 
         Without layers, the latter is the standard normal one.
         """
+        if not z:
+            return [], standard
         match self.variant:
             case "bottom-up":  # p(z^1), p(z^2|z^1), ..., p(z^L|z^{L-1})
                 p = [standard, *map(self.given, z[:-1])]

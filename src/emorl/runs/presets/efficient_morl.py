@@ -7,7 +7,7 @@ from typing import Any
 
 from emorl.data import FOLDER, DataConfig
 from emorl.geco import GecoConfig
-from emorl.models.efficient_morl import EfficientMORLConfig, InferenceConfig, ObjectiveConfig
+from emorl.models.efficient_morl_config import EfficientMORLConfig, InferenceConfig, ObjectiveConfig
 from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.runs.config import RunConfig, TrainConfig
 from emorl.runs.presets.common import FAST, PIXELS, TINY, TOKENS, named
