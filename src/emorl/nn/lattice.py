@@ -49,7 +49,8 @@ class BusyPixels:
     def of(self, images: Tensor) -> Tensor:
         """These pixels of `images` (B, C, H, W), as small images (B, C, h, w)."""
         indices = self.indices.flatten(1).unsqueeze(1).expand(-1, images.shape[1], -1)
-        return images.flatten(2).gather(2, indices).unflatten(2, self.indices.shape[1:])
+        found: Tensor = images.flatten(2).gather(2, indices).unflatten(2, self.indices.shape[1:])
+        return found
 
     def coordinates(self, like: Tensor) -> Tensor:
         """Where the pixels are, (B, h, w, 2), as `pixel_centres` has it."""
