@@ -20,7 +20,7 @@ from emorl.models.monet import MONetConfig
 from emorl.models.parts import DecoderConfig, EncoderConfig
 from emorl.models.slot_attention import SlotAttentionConfig
 from emorl.models.slot_mlp import SlotMLPConfig
-from emorl.nn.lattice import AllPixels, BusyPixels, Lattice, draw_lattice, middle_lattice
+from emorl.nn.lattice import AllPixels, BusyPixels, Lattice, draw_busy, draw_lattice, middle_lattice
 from emorl.probability import LIKELIHOODS
 from emorl.schedules import Schedule
 from helpers import recorded, replayed, varied
@@ -235,11 +235,10 @@ def test_each_pixel_drawn_once_costs_what_all_pixels_do() -> None:
 
 def test_training_draws_pixels_where_an_image_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     model, shares = EfficientMORL(varied(EFFICIENT, objective={"busy": 0.5})).double(), []
-    draw = parts.draw_busy
 
     def counted(x: Tensor, block: int, share: float) -> BusyPixels:
         shares.append(share)
-        return draw(x, block, share)
+        return draw_busy(x, block, share)
 
     monkeypatch.setattr(parts, "draw_busy", counted)
     model(images(), num_steps=1).loss.backward()
