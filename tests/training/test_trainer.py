@@ -20,6 +20,7 @@ from emorl.runs.config import RunConfig
 from emorl.runs.directory import CHECKPOINT, PREVIOUS, WEIGHTS, read_metrics
 from emorl.runs.presets import PRESETS
 from emorl.runs.run import load
+from emorl.schedules import Schedule
 from emorl.training import trainer
 from tiny import TINY, assert_same, poisoned, tiny, weights
 
@@ -102,6 +103,16 @@ def test_two_processes_equal_one(tmp_path: Path, emorl: Callable[..., CompletedP
     torch.manual_seed(0)
     started = build(PRESETS[TINY].model).state_dict()
     assert any((a[name] - started[name]).abs().max() > 1e-4 for name in a)  # it did train
+
+
+def test_a_trained_model_has_the_values_of_schedules_at_the_end(tmp_path: Path) -> None:
+    presence = Schedule.parse("0 linear 2:4 100%:1")
+    run = tiny()
+    objective = replace(run.model.objective, presence=presence)
+    model = trainer.train(replace(run, model=replace(run.model, objective=objective)), tmp_path / "run")
+    assert model.schedules["presence"].at(run.train.steps - 1, run.train.steps) == 4
+    assert float(model.get_buffer("presence")) == 1
+    assert float(load(tmp_path / "run").get_buffer("presence")) == 1
 
 
 def test_non_finite_steps_are_skipped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

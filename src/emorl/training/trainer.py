@@ -150,6 +150,10 @@ def optimise(
                 )
 
             is_last = progress.step == run.train.steps
+            if is_last:  # what is scored and saved is what is used later
+                model.follow(
+                    {name: s.at(progress.step, run.train.steps) for name, s in model.schedules.items()}
+                )
             must_stop = bool(terms.pop("stop") > 0)  # on every rank, if on one
             if log is not None:
                 is_due = is_last or progress.step % run.train.evaluate_every == 0
