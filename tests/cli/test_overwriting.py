@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -257,7 +258,7 @@ def test_read_only_places_are_one_line(
     assert stopped.value.code == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("emorl: ")]
     assert len(lines) == 1
-    assert "Read-only file system" in lines[0]
+    assert re.match(rf"emorl: Cannot .*\b{arguments[-1]}\b.*: Read-only file system", lines[0])
 
 
 @pytest.mark.filterwarnings("always")
