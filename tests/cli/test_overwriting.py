@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,8 @@ PHOTO = Image.fromarray(np.random.default_rng(0).integers(0, 256, (35, 35, 3), d
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("runs") / "run"
-    train(tiny(steps=2, evaluate_images=1, log_every=1), directory)
+    run = tiny(steps=2, evaluate_images=1, log_every=1)
+    train(replace(run, data=replace(run.data, test_size=8)), directory)  # a release scores all of them
     return directory
 
 
