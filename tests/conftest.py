@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 # Some virtual machines say they have AMX and do not: the first bf16 product would end the process. PyTorch reads this
@@ -17,6 +18,7 @@ import pytest
 import torch
 
 from browser import Visit, started, visits
+from forks import Fork, command_line
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
@@ -38,7 +40,18 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def emorl(tmp_path: Path) -> Run:
-    """Runs the command line in a process of its own, in an empty folder."""
+    """Runs the command line in a process of its own, in an empty folder: a fork, which is there in no time."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        with TemporaryDirectory() as told:
+            return command_line(arguments, tmp_path, Path(told))
+
+    return run
+
+
+@pytest.fixture
+def fresh_emorl(tmp_path: Path) -> Run:
+    """The same in a new Python, which takes seconds: for what begins with it, or is set before it begins."""
 
     def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "emorl", *map(str, arguments)]
@@ -58,23 +71,22 @@ def emorl(tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def start_emorl(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts the command line without waiting for it. What still runs after the test is ended."""
-    processes: list[subprocess.Popen[str]] = []
+def start_emorl(tmp_path: Path) -> Iterator[Callable[..., Fork]]:
+    """Starts such a process without waiting for it. What still runs after the test is ended."""
+    processes: list[Fork] = []
+    with TemporaryDirectory() as told:
 
-    def start(*arguments: object) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "emorl", *map(str, arguments)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
-        processes.append(process)
-        return process
+        def start(*arguments: object) -> Fork:
+            number = len(processes)
+            processes.append(
+                Fork(arguments, tmp_path, Path(told, f"{number}.out"), Path(told, f"{number}.err"))
+            )
+            return processes[-1]
 
-    yield start
-    for process in processes:
-        process.kill()
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()  # a test may have done so
+        yield start
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,10 @@
-"""Trainings of several processes, which are forks of a server that has everything imported.
+"""Trainings of several processes, which are forks (forks.py).
 
 They are started as torchrun or SLURM would start them: the environment tells each its rank.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import socket
 import time
@@ -24,14 +23,13 @@ from emorl.runs.checkpoint import read_checkpoint
 from emorl.runs.directory import CHECKPOINT, WEIGHTS, read_metrics
 from emorl.training import trainer
 from emorl.types import Scene
+from forks import context
 from tiny import TINY
 
 OPTIONS = ["--train.accelerator", "cpu", "--train.checkpoint-every", 5, "--train.log-every", 1]
 OPTIONS += ["--train.evaluate-every", 100_000, "--train.evaluate-images", 1]
 ENDLESS = ["--train.steps", 100_000]
 
-context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["emorl.cli", "lightning_fabric", "processes"])
 Process = Any  # a multiprocessing process; the class depends on the system
 
 

@@ -22,7 +22,8 @@ SHORTER = {
     "bench": "--batch-sizes 1 --steps 0 --repeats 1",
     "data store": "--count 8",
     "data preview": "--count 2",
-    "evaluate": "--images 40",
+    "evaluate": "--images 4",
+    "evaluate --dci": "--images 40",  # a factor must have several values
 }
 TRAINED_BEFORE = {"export.md": "runs/mine", "faq.md": "runs/a"}  # what a page takes for granted
 RUN_BY = {  # commands that other tests run, by how they begin
@@ -48,6 +49,7 @@ def shortened(line: str) -> list[str]:
     """The arguments of a command of `emorl`, with those that make it short."""
     words = shlex.split(line)[1:]
     name = " ".join(words[:2]) if words[0] == "data" else words[0]
+    name += " --dci" if name == "evaluate" and "--dci" in words else ""
     has_scenes = words[:2] != ["figure", "curves"]
     return [*words, *(SHORTER.get(name, "").split() if has_scenes and "--help" not in words else [])]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,9 +16,10 @@ from emorl.runs.config import RunConfig
 from emorl.runs.directory import WEIGHTS
 from emorl.runs.presets import PRESETS
 from emorl.types import Scene
+from forks import Fork
 
 TINY = "efficient-morl/tetrominoes-tiny"
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Fork]
 
 
 def tiny(**changes: Any) -> RunConfig:
@@ -37,7 +37,7 @@ def assert_same(one: Path, other: Path) -> None:
     assert (one / WEIGHTS).read_bytes() == (other / WEIGHTS).read_bytes()
 
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+def wait_for(condition: Callable[[], bool], process: Fork) -> None:
     deadline = time.monotonic() + 300  # a busy machine takes minutes to import PyTorch
     while not condition():
         assert process.poll() is None, process.communicate()[1]

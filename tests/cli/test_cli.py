@@ -185,8 +185,11 @@ def test_commands_that_compute_take_a_device(command: str) -> None:
     assert signature(function(*COMMANDS[command])).parameters["device"].default == "auto"
 
 
-def test_mistakes_exit_with_two_in_a_process(emorl: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    result = emorl("evaluate", "absent")
+def test_mistakes_exit_with_two_in_a_process(
+    emorl: Callable[..., subprocess.CompletedProcess[str]],
+    fresh_emorl: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    result = fresh_emorl("evaluate", "absent")
     assert result.returncode == 2
     assert result.stderr.startswith("emorl: There is no run directory")
     assert "Traceback" not in result.stderr

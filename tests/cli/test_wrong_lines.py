@@ -98,6 +98,24 @@ def has_box(told: str) -> bool:
     return ("----" in told or "────" in told) and "--help" in told
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "evaluate RUN",
+        "decompose RUN photo.png --out o",
+        "sweep objects RUN",
+        "export RUN --out m.onnx --format onnx",
+    ],
+)
+def test_too_many_slots_are_refused_and_not_tried(
+    line: str, trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where memory ends would be no limit: another machine has more."""
+    with pytest.raises(SystemExit):
+        main([str(trained) if word == "RUN" else word for word in f"{line} --slots 100000".split()])
+    assert capsys.readouterr().err == "emorl: --slots must be at most 1000, not 100000.\n"
+
+
 @pytest.mark.parametrize("line", LINES)
 def test_a_wrong_line_is_answered_in_one(
     line: str,

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import forks
 from emorl.data import DATASETS, DataConfig, open_dataset, storing
 from emorl.data.base import SceneDataset
 from emorl.data.loading import batch_indices, endless, in_order, prefetch
@@ -48,7 +49,10 @@ def test_bytes_do_not_depend_on_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["multi-dsprites-textured", "clevr6-fast"])
-def test_rendered_scenes_are_the_same_from_any_process(tmp_path: Path, name: str) -> None:
+def test_rendered_scenes_are_the_same_from_any_process(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storing, "get_context", lambda _: forks.context)  # forks begin sooner
     scenes = DATASETS[name](length=18, seed=3)
     scenes.chunk = 6
     store(scenes, tmp_path / "two", workers=2)

@@ -161,12 +161,14 @@ def test_a_disk_that_fills_up_keeps_what_is_stored(tmp_path: Path, monkeypatch: 
 
 
 def test_files_that_may_not_grow_give_one_line(
-    tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]
+    tmp_path: Path, fresh_emorl: Callable[..., CompletedProcess[str]]
 ) -> None:
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
-    result = emorl("data", "store", "tetrominoes", "--count", 1000, "--out", "s", preexec_fn=small_files)
+    result = fresh_emorl(
+        "data", "store", "tetrominoes", "--count", 1000, "--out", "s", preexec_fn=small_files
+    )
     assert result.returncode == 2
     assert result.stderr.splitlines()[-1].startswith("emorl: Cannot store 1000 scenes")
     assert "Traceback" not in result.stderr

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from conftest import Run
 from emorl.cli import main
 from emorl.errors import UserError
 from emorl.experiments import EXPERIMENTS, figure_10
@@ -56,10 +55,17 @@ def test_figure_10_is_made_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (tmp_path / "cpu" / "figure-10.png").exists()
 
 
-def test_bench_command(emorl: Run, tmp_path: Path) -> None:
-    result = emorl("bench", TINY, "--sizes", 16, "--steps", 0, 1, "--quick", "--out", "b")
-    assert result.returncode == 0, result.stderr
-    table = result.stdout.splitlines()
+def test_bench_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Memory, which takes a process for each row, is that of other tests."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "emorl.cli.bench.keep_freed_memory", lambda: False
+    )  # for good: tests share this process
+    monkeypatch.setattr(figure_10, "peak_memory", lambda passes: [2**20, 2**21])
+    main(["bench", TINY, "--sizes", "16", "--steps", "0", "1", "--quick", "--out", "b"])
+    table = capsys.readouterr().out.splitlines()
     assert [line.split("  ")[0] for line in table[1:]] == ["EfficientMORL, I=0", "EfficientMORL, I=1"]
     result = json.loads((tmp_path / "b" / "bench.json").read_text())
     assert result["stamp"]["commit"]
@@ -71,6 +77,7 @@ def test_bench_command(emorl: Run, tmp_path: Path) -> None:
         assert found["training_images_per_second"] == pytest.approx(1000 / found["training_ms"])
         assert found["forward_gflop"] < found["training_gflop"]
         assert found["parameters"] == 20_048
+        assert (found["forward_mib"], found["training_mib"]) == (1, 2)
     assert rows[0]["training_gflop"] < rows[1]["training_gflop"]
     assert (tmp_path / "b" / "bench.png").read_bytes().startswith(b"\x89PNG")
 

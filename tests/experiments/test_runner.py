@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +13,14 @@ import pytest
 from conftest import Run as Command
 from emorl.data import DATASETS
 from emorl.errors import UserError
-from emorl.experiments import EXPERIMENTS, comparison, runner, table_1
+from emorl.experiments import EXPERIMENTS, comparison, queue, runner, table_1
 from emorl.experiments.base import BLENDER, Job
 from emorl.experiments.queue import is_finished, train_missing
 from emorl.experiments.results import Result
 from emorl.experiments.runner import find, labels_of, reproduce
 from emorl.experiments.scales import GECO, SCALES, ScaleName, Wanted, changed, system_on
 from emorl.experiments.table_2 import FIXED, FULL
+from emorl.files import write_json
 from emorl.models import build
 from emorl.report.paper import PUBLISHED_ABLATIONS, PUBLISHED_ARI, SYSTEMS
 from emorl.runs.config import RunConfig
@@ -30,9 +28,23 @@ from emorl.runs.presets import PRESETS
 from emorl.runs.run import Run
 from emorl.schedules import Schedule
 from emorl.training.trainer import train
+from forks import Fork, context
 
 TINY = "efficient-morl/tetrominoes-tiny"
 TRAINED = [name for name, experiment in EXPERIMENTS.items() if experiment.runs("cpu")]
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings of the queue begin as forks, sooner than it starts them."""
+
+    def start(directory: Path, config: RunConfig, *, is_alone: bool) -> Fork:
+        directory.mkdir(parents=True, exist_ok=True)
+        write_json(directory / queue.WANTED, config.to_dict())
+        words = ["train", directory / queue.WANTED, "--out", directory, "--resume"]
+        return Fork(words, directory, directory / queue.LOG, directory / queue.LOG)
+
+    monkeypatch.setattr(queue, "start", start)
 
 
 def quiet(message: str) -> None:
@@ -182,6 +194,7 @@ def test_experiments_without_trainings(name: str, tmp_path: Path, monkeypatch: p
     assert sections is None or all(result.rows[0].label in text for text in sections(result).values())
 
 
+@pytest.mark.usefixtures("forked")
 def test_one_row_is_measured_again_and_others_stay(tmp_path: Path) -> None:
     first = reproduce("figure-8", scale="tiny", folder=tmp_path, only="l=1", say=quiet)
     assert [row.label for row in first.rows] == ["L=1"]
@@ -214,6 +227,7 @@ def test_a_record_of_the_past_is_not_measured_again(tmp_path: Path) -> None:
 # The queue
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_directory_of_another_run_is_refused(tmp_path: Path) -> None:
     run = PRESETS[TINY]
     short = run.with_steps(2)
@@ -225,6 +239,7 @@ def test_a_directory_of_another_run_is_refused(tmp_path: Path) -> None:
             train_missing({tmp_path / "a": other}, say=quiet)
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_training_that_fails_is_named(tmp_path: Path) -> None:
     run = PRESETS[TINY]
     wrong = replace(run, data=replace(run.data, path=str(tmp_path / "nowhere")))
@@ -232,25 +247,23 @@ def test_a_training_that_fails_is_named(tmp_path: Path) -> None:
         train_missing({tmp_path / "a": wrong}, say=quiet)
 
 
+def train_two(folder: Path, run: RunConfig) -> None:
+    """What the process of the next test does."""
+    os.chdir(folder)
+    train_missing({Path("a"): run, Path("b"): run}, jobs=2, say=quiet)
+
+
 def test_stopping_stops_the_trainings_and_they_go_on(tmp_path: Path) -> None:
     run = PRESETS[TINY].with_steps(100_000)
-    script = (
-        "from pathlib import Path; from emorl import PRESETS\n"
-        "from emorl.experiments.queue import train_missing\n"
-        f"run = PRESETS['{TINY}'].with_steps(100_000)\n"
-        "train_missing({Path('a'): run, Path('b'): run}, jobs=2)\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", script], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    process = context.Process(target=train_two, args=(tmp_path, run))
+    process.start()
     deadline = time.monotonic() + 90
     while not all((tmp_path / name / "checkpoint.pt").exists() for name in "ab"):
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    assert process.returncode != 0
+    process.terminate()
+    process.join(60)
+    assert process.exitcode not in (None, 0)
     for name in "ab":
         assert "everything is saved" in (tmp_path / name / "train.log").read_text()
         assert not is_finished(tmp_path / name, run)

@@ -8,6 +8,7 @@ import math
 import warnings
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -52,7 +53,8 @@ def good() -> dict[str, bytes]:
     """The files of a run of two steps, by name."""
     with TemporaryDirectory() as folder:
         directory = Path(folder) / "run"
-        train(tiny(steps=2, evaluate_images=1, log_every=1), directory)
+        run = tiny(steps=2, evaluate_images=1, log_every=1)
+        train(replace(run, data=replace(run.data, test_size=8)), directory)  # a release scores all of them
         found = {path.name: path.read_bytes() for path in directory.iterdir()}
     return found | {SCORES: json.dumps(SCORED).encode()}
 

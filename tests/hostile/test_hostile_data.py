@@ -50,24 +50,30 @@ def limited() -> None:
 
 
 def test_the_command_line_says_it_in_one_line(
-    tmp_path: Path, emorl: Callable[..., subprocess.CompletedProcess[str]]
+    tmp_path: Path, fresh_emorl: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     bomb = RECORD_FILES["eight million elements"](tmp_path)
-    check_one_line(emorl("data", "convert", bomb, "--as", "tetrominoes", "--out", "o", preexec_fn=limited))
+    check_one_line(
+        fresh_emorl("data", "convert", bomb, "--as", "tetrominoes", "--out", "o", preexec_fn=limited)
+    )
     photos = FORMATS["folder"].make(tmp_path)
     for path in photos.glob("*.*"):
         path.unlink()
         os.mkfifo(path)
-    check_one_line(emorl("data", "preview", "folder", "--path", photos, "--out", "o.png", preexec_fn=limited))
+    check_one_line(
+        fresh_emorl("data", "preview", "folder", "--path", photos, "--out", "o.png", preexec_fn=limited)
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*RECORD_FILES, *FORMATS["h5"].own])
 def test_the_command_line_on_what_each_format_has_of_its_own(
-    kind: str, tmp_path: Path, emorl: Callable[..., subprocess.CompletedProcess[str]]
+    kind: str, tmp_path: Path, fresh_emorl: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     make = RECORD_FILES.get(kind) or FORMATS["h5"].own[kind]
-    result = emorl("data", "convert", make(tmp_path), "--as", "tetrominoes", "--out", "o", preexec_fn=limited)
+    result = fresh_emorl(
+        "data", "convert", make(tmp_path), "--as", "tetrominoes", "--out", "o", preexec_fn=limited
+    )
     check_one_line(result)
 
 

@@ -140,7 +140,9 @@ def test_signals_save_and_exit_cleanly(tmp_path: Path, start_emorl: Start, signu
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(
-    tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]
+    tmp_path: Path,
+    emorl: Callable[..., CompletedProcess[str]],
+    fresh_emorl: Callable[..., CompletedProcess[str]],
 ) -> None:
     assert emorl("train", TINY, "--out", "run", "--train.steps", 3).returncode == 0
     before = (tmp_path / "run" / CHECKPOINT).read_bytes()
@@ -149,7 +151,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(
     def fill_disk() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    full = emorl("train", TINY, "--out", "run", "--train.steps", 6, "--resume", preexec_fn=fill_disk)
+    full = fresh_emorl("train", TINY, "--out", "run", "--train.steps", 6, "--resume", preexec_fn=fill_disk)
     assert full.returncode == 2
     assert "Cannot write" in full.stderr
     assert "Traceback" not in full.stderr
@@ -172,10 +174,10 @@ def test_folders_that_cannot_be_written_are_named(
 
 
 def test_several_processes_share_one_error(
-    tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]
+    tmp_path: Path, fresh_emorl: Callable[..., CompletedProcess[str]]
 ) -> None:
     (tmp_path / "file").write_text("")
-    result = emorl("train", TINY, "--out", "file", "--train.devices", 2, "--train.accelerator", "cpu")
+    result = fresh_emorl("train", TINY, "--out", "file", "--train.devices", 2, "--train.accelerator", "cpu")
     assert result.returncode == 2
     assert result.stderr.count("file is a file, not a folder for a run") == 1
     assert "Traceback" not in result.stderr

@@ -6,8 +6,8 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,12 +19,12 @@ from emorl.runs.lock import is_abandoned
 from emorl.runs.presets import PRESETS
 from emorl.training import trainer
 from emorl.training.distributed import ending_when_stuck
+from forks import context
 from processes import (
     ENDLESS,
     OPTIONS,
     assert_close,
     assert_told,
-    context,
     finish,
     reach,
     start,
@@ -52,16 +52,23 @@ def test_a_killed_process_stops_the_training_which_resumes(tmp_path: Path, count
     assert_close(out, whole)
 
 
-def test_processes_that_we_start_are_named_when_they_die(
-    tmp_path: Path, start_emorl: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_processes_that_we_start_are_named_when_they_die(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    process = start_emorl("train", TINY, "--out", out, *OPTIONS, *ENDLESS, "--train.devices", 2)
-    reach(6, out)
-    found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True)
-    worker = int(found.stdout)
-    os.kill(worker, signal.SIGKILL)
-    _, said = process.communicate(timeout=20)
+    words = ["train", TINY, "--out", out, *OPTIONS, *ENDLESS, "--train.devices", 2]
+    command = [
+        sys.executable,
+        "-m",
+        "emorl",
+        *map(str, words),
+    ]  # not a fork: Fabric starts this line once more
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        out.with_suffix(".err").touch()
+        reach(6, out)
+        found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True)
+        worker = int(found.stdout)
+        os.kill(worker, signal.SIGKILL)
+        _, said = process.communicate(timeout=20)
     assert process.returncode == 1
     assert_told(said, out, f"Process 1 of 2 (id {worker}) was killed by SIGKILL.")
     assert not (out / LOCK).exists()

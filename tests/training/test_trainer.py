@@ -87,12 +87,16 @@ def test_resuming_is_exact_in_one_process(tmp_path: Path, optimizer: str) -> Non
     assert weights(tmp_path / "whole")["geco.zeta"] > 0.55
 
 
-def test_two_processes_equal_one(tmp_path: Path, emorl: Callable[..., CompletedProcess[str]]) -> None:
+def test_two_processes_equal_one(
+    tmp_path: Path,
+    emorl: Callable[..., CompletedProcess[str]],
+    fresh_emorl: Callable[..., CompletedProcess[str]],
+) -> None:
     options = ["--train.steps", 5, "--train.accelerator", "cpu", "--train.learning-rate", 1e-4]
     options += ["--train.optimizer", "adam"]
     one = emorl("train", TINY, "--out", "one", *options)
     assert one.returncode == 0, one.stderr
-    two = emorl("train", TINY, "--out", "two", *options, "--train.devices", 2)
+    two = fresh_emorl("train", TINY, "--out", "two", *options, "--train.devices", 2)
     assert two.returncode == 0, two.stderr
     a, b = weights(tmp_path / "one"), weights(tmp_path / "two")
     for found in (a, b):
