@@ -201,7 +201,7 @@ PRESETS["efficient-morl/clevr6-long"] = continued(
     learning_rate="0 linear 50:0.0004 cosine 100%:0",
     sigma=Schedule.parse(0.15),
     nll_weight=8.0,
-    foreground_price=Schedule.parse("0 linear 200:4"),
+    foreground_price=Schedule.parse("0 linear 200:4 100%:1"),
     busy=0.5,
 )
 PRESETS["efficient-morl/folder"] = RunConfig(
