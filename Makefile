@@ -32,8 +32,8 @@ $(STAMP):
 demo: install
 	@mkdir -p $(DEMO_DIR)
 	@for weights in $(DEMO_WEIGHTS); do \
-		echo "Taking 96 held-out scenes apart with $$weights, which comes with the package:"; \
-		$(BIN)/emorl evaluate $$weights --images 96 || exit 1; done
+		echo "Taking 64 held-out scenes apart with $$weights, which comes with the package:"; \
+		$(BIN)/emorl evaluate $$weights --images 64 || exit 1; done
 	@$(BIN)/emorl figure decompositions $(DEMO_WEIGHTS) --scenes 3 --out $(DEMO_DIR)/scenes.png
 	@echo "To watch it learn this from scratch, without labels, in about three minutes:  make learn"
 	@echo "To train to the end (under an hour; can be stopped and resumed):"
