@@ -167,9 +167,7 @@ def card(run: Run) -> str:
     """One weight as Markdown: its picture, its scores, and how it was made."""
     names = [name for name in SHOWN if name in scores(run, "scores")]
     found = [
-        [way, *(METRICS[name].text(scores(run, key)[name]) for name in names)]
-        for way, key in WAYS.items()
-        if key in run.card
+        [way, *(score(name, key)(run) for name in names)] for way, key in WAYS.items() if key in run.card
     ]
     model = run.config.model
     facts = [
