@@ -97,7 +97,7 @@ def test_released_weights_are_more_disentangled_than_the_same_code_rotated() -> 
     codes, factors = objects_of(model, scenes)
     rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((32, 32)))[0]
     rotated = dci(codes @ rotation, factors, kinds_of(factors, scenes.info.factors), fast=True)
-    assert score.disentanglement > rotated.disentanglement + 0.1
+    assert score.disentanglement > rotated.disentanglement + 0.05
     assert score.completeness > rotated.completeness + 0.1
     assert score.r2 > 0.9  # places are known, whichever way one looks
     assert score.accuracy > 0.3  # of 19 shapes and 6 colours; chance is 0.11
