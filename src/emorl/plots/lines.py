@@ -14,6 +14,10 @@ from emorl.plots.style import COLORS, DASHES, INK, Chart, blank, literal, log_lo
 Points = Sequence[tuple[float, float]]  # (x, y)
 Row = Mapping[str, Any]  # scores by name; "<name>_error" is the standard error, where there is one
 Entry = tuple[str, str, Any]  # of a legend: label, colour, dash
+LETTERS, SWATCH = (
+    43,
+    6,
+)  # of a legend: so many fit below a panel, and a line beside its label takes the place of so many
 SMOOTH = 25  # points
 SMALL = (3.4, 2.5)  # inches: a chart of one panel for a page that lays charts out
 
@@ -68,7 +72,9 @@ def line_chart(
     for axes in places[len(panels) :]:
         axes.set_visible(False)
     if entries:
-        add_legend(figure, entries, loc="outside lower center", ncols=min(len(entries), 2 * columns))
+        widest = max(len(label) for label, _, _ in entries) + SWATCH
+        fitting = max(1, LETTERS * columns // widest)
+        add_legend(figure, entries, loc="outside lower center", ncols=min(len(entries), 2 * columns, fitting))
     return figure
 
 
