@@ -60,7 +60,7 @@ browser:
 		echo "Chromium is not here and cannot be installed: the tests of the explorer's page are skipped."
 
 test: install browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow
