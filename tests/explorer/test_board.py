@@ -156,7 +156,7 @@ def test_what_the_model_has_not_seen_ends_a_turn_before_the_object_loses_its_sha
     assert board.is_held
     assert 0 < held < 1.2  # a right angle is 1.57
     overlap = torch.minimum(mask, board.masks[k]).sum() / torch.maximum(mask, board.masks[k]).sum()
-    assert float(overlap) > 0.8
+    assert float(overlap) > 0.7
     for stroke in (1, 2, 3):  # nor does another drag take it further
         board.move(k, Move(turn=0.2), stroke=stroke + 10)
         assert board.is_held
